@@ -446,6 +446,20 @@ def padded_group_sums(
     return total.index_add(0, owner, x.to(torch.float32))[:-1].to(x.dtype)
 
 
+@problem(
+    axes={"batch": (1, 64), "keys": (1, 4096), "head": {64}},
+    workloads=({"batch": 4, "keys": 128, "head": 64},),
+)
+def one_query(
+    q: Annotated[torch.Tensor, tensor("float32", "batch", "head")],
+    k: Annotated[torch.Tensor, tensor("float32", "batch", "keys", "head")],
+    v: Annotated[torch.Tensor, tensor("float32", "batch", "keys", "head")],
+) -> Annotated[torch.Tensor, tensor("float32", "batch", "head", name="y")]:
+    """Attention of one query a sequence."""
+    scores = (k * q.unsqueeze(1)).sum(-1)
+    return (torch.softmax(scores, -1).unsqueeze(-1) * v).sum(1)
+
+
 _Channel = Annotated[torch.Tensor, tensor("bfloat16", "channels")]
 
 

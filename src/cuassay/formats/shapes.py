@@ -3,15 +3,16 @@
 Formats that make their inputs by code say nothing of axes. Each size is moved alone, sizes that
 are refused alone are moved together with others of the same value, and every dimension that
 follows is written as an axis, a line a * axis + b, a share axis // n, a product or a sum of axes,
-else as the expression by which the code computed it, where every sample bears that out. What an
-output does in no such way is an axis of its own, whose size the reference decides.
+else as the expression by which the code computed it, or as the number of groups of one size, the
+last of them perhaps shorter, where every sample bears that out. What an output does in no such way
+is an axis of its own, whose size the reference decides.
 """
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,18 +69,23 @@ class Learnt:
 
 
 def learn(
-    sample: Sampler, sizes: Mapping[str, int], *, inputs: InputSampler | None = None
+    sample: Sampler,
+    sizes: Mapping[str, int],
+    *,
+    inputs: InputSampler | None = None,
+    numbers: Collection[int] = (),
 ) -> Learnt:
     """Return what the shapes of `sample` follow.
 
     `inputs` samples the inputs alone, which costs less: a rule that the samples leave open, such as
-    a least size, is held against what it makes of smaller sizes.
+    a least size, is held against what it makes of smaller sizes. `numbers` are those that the code
+    names: the size of a group is one of them where samples leave several open.
 
     A size is no axis where the sample fails with it moved, where the number of dimensions
     changes, or where a dimension of an input follows it in no way that can be written. Raises
     what `sample(sizes)` raises.
     """
-    learner = _Learner(sample, sizes, inputs)
+    learner = _Learner(sample, sizes, inputs, numbers)
     while True:
         dropped = learner.written()
         if isinstance(dropped, Learnt):
@@ -89,9 +95,14 @@ def learn(
 
 class _Learner:
     def __init__(
-        self, sample: Sampler, sizes: Mapping[str, int], inputs: InputSampler | None
+        self,
+        sample: Sampler,
+        sizes: Mapping[str, int],
+        inputs: InputSampler | None,
+        numbers: Collection[int],
     ) -> None:
         self._sample, self._sizes, self._inputs = sample, dict(sizes), inputs
+        self._numbers = numbers
         self._base = sample(sizes)
         self._samples = [(dict(sizes), self._base)]  # that were accepted, with their sizes
         self._first_output = len(self._base.inputs)
@@ -167,7 +178,8 @@ class _Learner:
                 names = self._followed((i, k))
                 text = str(size) if not names else self._text((i, k), names, together)
                 if text is None or not _holds(text, (i, k), smaller):
-                    text = self._computed((i, k), smaller) or text
+                    groups = self._groups((i, k), names[0], smaller) if len(names) == 1 else None
+                    text = self._computed((i, k), smaller) or groups or text
                 if text is None and i < self._first_output:
                     return names[-1]
                 if text is None:
@@ -237,6 +249,20 @@ class _Learner:
             if _holds(text, place, known):
                 return self._of_axes(text)
         return None
+
+    def _groups(
+        self, place: Place, name: str, smaller: Sequence[tuple[dict[str, int], tuple[Shape, ...]]]
+    ) -> str | None:
+        """Return a dimension as the number of groups along an axis, the last one perhaps shorter.
+
+        None where no number that the code names, or several, are the size of such a group.
+        """
+        found = [
+            text
+            for text in {f"-(-{name} // {number})" for number in self._numbers if number > 1}
+            if _holds(text, place, [(at, one.shapes) for at, one in self._samples] + [*smaller])
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _of_axes(self, text: str) -> str:
         """Return an expression over sizes as one over axes and numbers."""

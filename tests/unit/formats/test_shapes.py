@@ -13,7 +13,12 @@ _SIZES = {"a": 6, "b": 10}
 
 
 def _learnt(
-    inputs: str, outputs: str, sizes: Mapping[str, int] | None = None, *, rule: str = "True"
+    inputs: str,
+    outputs: str,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    rule: str = "True",
+    numbers: tuple[int, ...] = (),
 ) -> Learnt:
     """Learn shapes that are given as Python lists of tuples over the sizes."""
 
@@ -25,7 +30,7 @@ def _learnt(
             inputs=tuple(eval(inputs, {}, names)), outputs=tuple(eval(outputs, {}, names))
         )
 
-    return learn(sample, _SIZES if sizes is None else sizes)
+    return learn(sample, _SIZES if sizes is None else sizes, numbers=numbers)
 
 
 def test_lines_have_names_of_their_own() -> None:
@@ -55,6 +60,18 @@ def test_an_output_that_follows_in_no_line_is_derived() -> None:
     assert found.axes == ("a", "b")
     assert found.shapes[1] == ("out0", "a")
     assert found.derived == {"out0": 2}
+
+
+def test_groups_of_a_number_that_the_code_names_are_rounded_up() -> None:
+    found = _learnt("[(a, b)]", "[((b + 3) // 4, a)]", numbers=(2, 4, 96))
+    assert found.expressions == {"d0": "-(-b // 4)"}
+    assert not found.derived
+
+
+def test_groups_that_two_numbers_explain_are_not_written() -> None:
+    found = _learnt("[(a, b)]", "[((b + 95) // 96, a, (b + 31) // 32)]", {"a": 6, "b": 31},
+                    numbers=(32, 33, 96))  # fmt: skip
+    assert found.shapes[1] == ("1", "a", "out0")
 
 
 def test_an_input_that_follows_in_no_line_keeps_its_size() -> None:

@@ -16,7 +16,7 @@ from cuassay.checks.plain_first import with_scalars
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import NothingToCheckError
 from cuassay.inputs.geometry import tensor_inputs
-from cuassay.model.case import Case
+from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding
@@ -26,6 +26,7 @@ from cuassay.model.scenario import Scenario
 _LIMIT, _LIMIT_BEYOND = 2.0**14, 2.0**40  # of what the reference computes, beyond float16 too
 # Exponents of two. Inputs that exceed float16 themselves are large enough: the larger, the more
 # often a result is ill-conditioned.
+_LIMIT_OPPOSED = 2.0**20  # a float32 of that size has a spacing that exp still takes
 _LEAST, _MOST, _MOST_BEYOND = 3, 14, 18
 _HALF = 2.0**16  # where float16 ends
 _CONSTANT = 2.0**24  # what a reference makes so large at usual inputs is a mask, and no result
@@ -46,12 +47,13 @@ class Num004(Check):
         Multiplies inputs by a power of two: those of the fewest dimensions (weights, biases) and
         the others apart, as far as nothing that the reference computes on its way exceeds 2^14;
         then all of them by up to 2^18, where float16 has ended and bfloat16 and float32 have
-        not.
+        not: of both signs, and the first input positive and the others negative.
 
     Why it matters
         A weight of 300 after a normalisation makes outputs of 1000. A kernel that clamps to +-64
         "for stability", or saturates a packed intermediate, is right on every standard normal
-        input. float16 inside of a float32 operator overflows where nobody expects it.
+        input. float16 inside of a float32 operator overflows where nobody expects it. A maximum
+        that starts at -50000 is wrong where all scores of a row lie below.
 
     How it decides
         A plain call comes first and must be right. Each output is then judged as NUM001 judges.
@@ -87,11 +89,14 @@ class Num004(Check):
             base = with_scalars(trial, small)
             plain = trial.magnitudes(base)
             for tries in Tries:
-                large = _largest(trial, base, plain, tries)
-                if large is not None:
+                opposed = [False, True] if tries is Tries.ALL else [False]
+                made = (_largest(trial, base, plain, tries, opposed=one) for one in opposed)
+                large = [case for case in made if case is not None]
+                if large:
                     nothing = False
-                    steps = one_by_one(range(2))
-                    yield Scenario(label=tries, cases=(base, large), steps=steps)
+                    cases = (base, *large)
+                    steps = one_by_one(range(len(cases)))
+                    yield Scenario(label=tries, cases=cases, steps=steps)
         if nothing:
             raise NothingToCheckError("no input can be made larger")
 
@@ -102,32 +107,46 @@ class Num004(Check):
         reads = reads_of(scenario, run)
         if len(reads) < len(scenario.cases) or answers.first_wrong(reads[0]):
             return
-        large = scenario.cases[1]
-        for comparison in answers.wrong(reads[1]):
-            found = comparison_finding(
-                self, trial, scenario, large, comparison, lead=f"right before, and {_grown(large)}"
-            )
-            if scenario.label == Tries.ALL:
-                found = found.as_condition(
-                    "magnitudes: right up to 2^14, wrong where values exceed float16"
-                )
-            yield found
+        for large, read in zip(scenario.cases[1:], reads[1:], strict=True):
+            lead = f"right before, and {_grown(large)}"
+            wrong = answers.wrong(read)
+            for comparison in wrong:
+                found = comparison_finding(self, trial, scenario, large, comparison, lead=lead)
+                if scenario.label == Tries.ALL:
+                    found = found.as_condition(
+                        "magnitudes: right up to 2^14, wrong where values exceed float16"
+                    )
+                yield found
+            if wrong:
+                return
 
 
-def _largest(trial: Trial, base: Case, plain: Sequence[float], tries: Tries) -> Case | None:
-    """Return the base with inputs as large as the reference takes them, None where none grow."""
+def _largest(
+    trial: Trial, base: Case, plain: Sequence[float], tries: Tries, *, opposed: bool
+) -> Case | None:
+    """Return the base with inputs as large as the reference takes them, None where none grow.
+
+    If `opposed`, the first of them is positive and the others are negative, so that what multiplies
+    them and adds up is large and negative.
+    """
     beyond = tries is Tries.ALL
     specs = _grown_by(trial.problem, tries)
     all_specs = (*tensor_inputs(trial.problem), *trial.problem.outputs)
+    free = all(isinstance(one.domain, Real) and one.domain.low is None for one in specs)
+    if opposed and (len(specs) < 2 or base.generator or not free):
+        return None
     if not specs or (beyond and any(spec.dtype is DType.FLOAT16 for spec in all_specs)):
         return None
-    limit = _LIMIT_BEYOND if beyond else _LIMIT
+    limit = _LIMIT_OPPOSED if opposed else _LIMIT_BEYOND if beyond else _LIMIT
     low, high = _LEAST - 1, _MOST_BEYOND if beyond else _MOST
     largest, reached = None, 0.0
     while low < high:  # the largest exponent that fits, by halving
         exponent = (low + high + 1) // 2
         fills = {
-            spec.name: with_parameters(own_fill(base, spec), {"scale_by": 2.0**exponent})
+            spec.name: with_parameters(
+                Fill(kind="same_sign") if opposed else own_fill(base, spec),
+                {"scale_by": 2.0**exponent * (-1.0 if opposed and spec is not specs[0] else 1.0)},
+            )
             for spec in specs
         }
         case = dataclasses.replace(base, label=tries, fills={**base.fills, **fills})
@@ -185,4 +204,6 @@ def _grown(case: Case) -> str:
         if "scale_by" in fill.parameters
     }
     names = ", ".join(scales)
-    return f"wrong with {names} {next(iter(scales.values())):,.0f} times as large"
+    factors = [value for value in scales.values() if isinstance(value, float)]
+    signs = ", the first positive and the others negative" if min(factors) < 0 else ""
+    return f"wrong with {names} {factors[0]:,.0f} times as large{signs}"

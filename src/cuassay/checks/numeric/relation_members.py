@@ -32,11 +32,13 @@ _LOUD = 5.0
 _COPIES = 4  # how much larger than the base the largest batch is
 
 
-def members(problem: Problem, relation: Relation, base: Case, *, limit: int) -> tuple[Case, ...]:
+def members(
+    problem: Problem, relation: Relation, base: Case, *, limit: int, promised: bool = True
+) -> tuple[Case, ...]:
     """Return the cases of a relation, the base (perhaps adjusted) first; () where none exist.
 
     No member has more than `limit` elements unless the base has. A member whose size no
-    caller was promised is left out.
+    caller was promised is left out, unless those of independent slices are asked for without.
     """
     match relation:
         case RowsIndependent(axis=axis):
@@ -51,7 +53,7 @@ def members(problem: Problem, relation: Relation, base: Case, *, limit: int) -> 
                 "a smaller batch": order[: max(size // 2, 2)],
                 "a larger batch of copies": tuple(order * _COPIES),
             }
-            return _takes(problem, base, axis, wanted, limit=limit)
+            return _takes(problem, base, axis, wanted, limit=limit, promised=promised)
         case PermutationEquivariant(axis=axis):
             size = base.axes[axis]
             backwards = tuple(reversed(range(size)))
@@ -156,8 +158,12 @@ def _takes(
     wanted: Mapping[str, Sequence[int]],
     *,
     limit: int | None = None,
+    promised: bool = True,
 ) -> tuple[Case, ...]:
-    """Return the base and the legal ones of the wanted selections; () where none is legal."""
+    """Return the base and the legal ones of the wanted selections; () where none is legal.
+
+    Without `promised` those of sizes that no caller was promised too.
+    """
     if not plain_axis(problem, axis):
         raise ProblemError(
             f"slices along axis '{axis}' cannot be chosen: another size or an index depends on it"
@@ -165,6 +171,8 @@ def _takes(
     found = [_named(base, f"all {base.axes[axis]}")]
     for label, rows in wanted.items():
         sizes = _sizes(problem, base, axis, len(rows))
+        if sizes is None and not promised:
+            sizes = try_sizes(problem, base.axes, {axis: len(rows)})
         if sizes is None or (limit is not None and elements(problem, sizes) > limit):
             continue
         found.append(take_slices(problem, base, axis, rows=rows, sizes=sizes, label=label))

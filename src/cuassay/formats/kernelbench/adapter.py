@@ -4,8 +4,8 @@ A problem's inputs are the forward arguments, then the model's state, then where
 state from. Parameters and buffers travel as tensors, so that a candidate in another process has
 the reference's, bit for bit. Both models are also built under the same seed, as the benchmark
 does: a kernel may pack weights when it is made, and a call may ask for what it was built with.
-Where the constructor's sizes are axes, their values stand behind the state, and both models are
-built for the sizes of a call when they are first met.
+Where the constructor's sizes are axes, their values stand behind the state, then other numbers that
+workloads list for it, and both models are built for those of a call when they are first met.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def _cuassay_split(values):
     # The forward's arguments, the state, the sizes to build for, where the state comes from.
     arguments, rest = values[:_CUASSAY_COUNT], values[_CUASSAY_COUNT:]
     given, rest = rest[: len(_CUASSAY_STATE)], rest[len(_CUASSAY_STATE) :]
-    sizes = tuple(int(size) for size in rest[: len(_CUASSAY_BUILT)])
+    sizes = rest[: len(_CUASSAY_BUILT)]
+    sizes = tuple(size if isinstance(size, float) else int(size) for size in sizes)
     return arguments, given, sizes, next(iter(rest[len(_CUASSAY_BUILT) :]), None)
 """
 
@@ -153,7 +154,7 @@ def _cuassay_generate(axes_and_scalars, device):
     places, same = {axes}, {same}
     held = {{name: globals()[name] for name, _ in places.values()}}
     for axis, (name, position) in places.items():
-        size = axes_and_scalars.get(same.get(axis, axis))
+        size = axes_and_scalars.get(same.get(axis, axis), axes_and_scalars.get({prefix!r} + axis))
         if size is None:
             continue
         if position is None:
@@ -167,7 +168,8 @@ def _cuassay_generate(axes_and_scalars, device):
         made = [v.to(device) if hasattr(v, "to") else v for v in made]
     finally:
         globals().update(held)
-    sizes = tuple(axes_and_scalars[axis] for axis in _CUASSAY_BUILT)
+    named = dict(axes_and_scalars)
+    sizes = tuple(named.get(one, named.get({prefix!r} + one)) for one in _CUASSAY_BUILT)
     state = _cuassay_model(sizes).state_dict()
     made += [state[name].detach().clone().to(device) for name in _CUASSAY_STATE]
     return dict(zip({names}, made))
@@ -329,8 +331,9 @@ def reference_source(
     `arguments` are the forward parameters, `state` maps the model's names to input names, those in
     `unset` are not written by the constructor, `axes`
     axes to the names and positions at the file's top level, `same` some of them to the axis that
-    they always equal, `built` axes to their places in the constructor's arguments `init`, and
-    `call` is what `call_text` returns. With `is_followed` a call may be asked for gradients.
+    they always equal, `built` axes, then other numbers that a call says, to their places in the
+    constructor's arguments `init`, and `call` is what `call_text` returns. With `is_followed` a
+    call may be asked for gradients.
     """
     names = [*arguments, *state.values()]
     sizes = [f"{BUILT}{axis}" for axis in built]
@@ -347,6 +350,7 @@ def reference_source(
         given=", ".join([*names, *sizes, *([STATE_SOURCE] if state else [])]),
         axes=repr(dict(axes)),
         same=repr(dict(same)),
+        prefix=BUILT,
         names=repr(names),
         unset=repr(tuple(unset)),
         evaluating=evaluating,

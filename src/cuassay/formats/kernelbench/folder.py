@@ -1,7 +1,8 @@
 """A folder of one operator: reference.py as in KernelBench, shapes.py, problem.yaml.
 
-`SHAPES` of shapes.py lists the sizes of the workloads, each a dict over whole numbers of
-reference.py's top level, in any case of letters (`head_dim` sets HEAD_DIM). `tolerance` of
+`SHAPES` of shapes.py lists the sizes of the workloads, each a dict over numbers of reference.py's
+top level, in any case of letters (`head_dim` sets HEAD_DIM): whole ones are sizes, others go to the
+module's constructor as they are (`P = 0.9`). `tolerance` of
 problem.yaml maps dtypes of outputs to a number, for atol and rtol, or to both by name;
 `precision` says which policy holds. Checkers of such folders load the reference's state into the
 candidate before they compare.
@@ -9,6 +10,7 @@ candidate before they compare.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -62,7 +64,7 @@ def load_operator(file: Path, text: str, *, notes: list[str]) -> Problem:
     if (folder / YAML_FILE).is_file():
         data = read_yaml(folder / YAML_FILE, expected="name and tolerance")
     name, precision = data.get("name"), data.get("precision")
-    listed: dict[str, dict[str, int]] = {}
+    listed: dict[str, dict[str, int | float]] = {}
     if (folder / SHAPES_FILE).is_file():
         listed = _listed(folder / SHAPES_FILE, vars(import_file(file)))
     # What a kernel may keep follows from what problem.yaml calls the operator's precision:
@@ -89,8 +91,8 @@ def load_operator(file: Path, text: str, *, notes: list[str]) -> Problem:
     )
 
 
-def _listed(file: Path, reference: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return the sizes of each workload by names of the reference's top level."""
+def _listed(file: Path, reference: Mapping[str, Any]) -> dict[str, dict[str, int | float]]:
+    """Return the numbers of each workload by names of the reference's top level."""
     values = vars(import_file(file))
     shapes = values.get("SHAPES")
     if shapes is None:
@@ -105,24 +107,27 @@ def _listed(file: Path, reference: Mapping[str, Any]) -> dict[str, dict[str, int
             f"{file}: SHAPES is {shapes!r:.80}, expected a list of dicts such as "
             "{'M': 32, 'K': 4096}; give at least one"
         )
-    numbers = {name: value for name, value in reference.items() if type(value) is int}
-    found: dict[str, dict[str, int]] = {}
+    numbers = {name: value for name, value in reference.items() if type(value) in (int, float)}
+    found: dict[str, dict[str, int | float]] = {}
     for position, shape in enumerate(shapes):
         where = f"{file}: SHAPES[{position}]"
         if not isinstance(shape, Mapping):
             raise ProblemError(f"{where} is {shape!r:.80}, expected a dict of sizes by name")
-        sizes = {}
+        sizes: dict[str, int | float] = {}
         for key, size in shape.items():
-            if type(size) is not int or size < 1:
+            name = _named(str(key), numbers, where=where)
+            if type(numbers[name]) is int and (type(size) is not int or size < 1):
                 raise ProblemError(f"{where}: {key!r} is {size!r:.40}, expected a whole number")
-            sizes[_named(str(key), numbers, where=where)] = size
+            if type(size) not in (int, float) or not math.isfinite(size):
+                raise ProblemError(f"{where}: {key!r} is {size!r:.40}, expected a number")
+            sizes[name] = size if type(numbers[name]) is int else float(size)
         label = " ".join(f"{name}={size}" for name, size in sizes.items())
         found.setdefault(label, sizes)
     return found
 
 
-def _named(key: str, numbers: Mapping[str, int], *, where: str) -> str:
-    """Return the reference's name for a size of SHAPES."""
+def _named(key: str, numbers: Mapping[str, int | float], *, where: str) -> str:
+    """Return the reference's name for a number of SHAPES."""
     if key in numbers:
         return key
     same = [name for name in numbers if name.casefold() == key.casefold()]
@@ -130,7 +135,7 @@ def _named(key: str, numbers: Mapping[str, int], *, where: str) -> str:
         return same[0]
     near = suggestion(key.upper(), numbers) or suggestion(key, numbers)
     raise ProblemError(
-        f"{where}: '{key}' is not a whole number at the top level of {REFERENCE} "
+        f"{where}: '{key}' is not a number at the top level of {REFERENCE} "
         f"(known: {', '.join(numbers) or 'none'}){f'; {near}' if near else ''}; name it as "
         f"{REFERENCE} does, in any case of letters"
     )

@@ -83,7 +83,7 @@ def load_kernelbench_problem(
     text: str,
     *,
     name: str = "",
-    listed: Mapping[str, Mapping[str, int]] | None = None,
+    listed: Mapping[str, Mapping[str, int | float]] | None = None,
     tolerance: Callable[[DType], Tolerance] = lambda _: _TOLERANCE,
     precision: Precision | None = None,
     loads_state: bool = False,
@@ -91,10 +91,12 @@ def load_kernelbench_problem(
 ) -> Problem:
     """Return the problem of a KernelBench file; its code is run, on no data.
 
-    `listed` are the sizes of its workloads, over whole numbers of the file's top level; without
-    any the file's own are the only workload. `tolerance` returns that of an output's dtype,
-    `precision` is the policy, where one is declared. With `loads_state` the benchmark loads the
-    reference's state into a candidate: what its constructor draws is a placeholder.
+    `listed` are the numbers of its workloads, over those of the file's top level; without any the
+    file's own are the only workload. Whole numbers are sizes; another one, or one that no shape
+    follows, is told to the constructor as each workload lists it. `tolerance` returns that of an
+    output's dtype, `precision` is the policy, where one is declared. With `loads_state` the
+    benchmark loads the reference's state into a candidate: what its constructor draws is a
+    placeholder.
     Raises ProblemError where it is not one, and ReferenceError_ where its code raises.
     """
     module = import_file(path)
@@ -103,13 +105,19 @@ def load_kernelbench_problem(
     reads = _Reads.of(text, path)
     built = _built_places(reads, values, path, init)
     places = _places(reads, values) | {one: place for one, (place, _) in built.items()}
-    shaped = _learn(_Probe(values, path, places=places), _sizes(values, places))
+    numbers = _listed_numbers(listed or {}, values, places, path)
+    named = {
+        node.value
+        for node in ast.walk(signature.syntax_tree(text, str(path)))
+        if isinstance(node, ast.Constant) and type(node.value) is int
+    }
+    shaped = _learn(_Probe(values, path, places=places), _sizes(values, places), named)
     if shaped.is_large:
         text = _with_named_sizes(text, values, path)
         more = _places(_Reads.of(text, path), values) | places
         if more != places:
             places = more
-            shaped = _learn(_Probe(values, path, places=places), _sizes(values, places))
+            shaped = _learn(_Probe(values, path, places=places), _sizes(values, places), named)
     probe, learnt = shaped.probe, shaped.learnt
     sizes = _sizes(values, places)
     # The axes that the constructor is told, with their places in its arguments.
@@ -131,6 +139,16 @@ def load_kernelbench_problem(
         )
         for axis in told
     )
+    size_specs += tuple(
+        ScalarSpec(
+            name=f"{adapter.BUILT}{name}",
+            dtype=DType.FLOAT32,
+            domain=Choice(values=tuple(dict.fromkeys(own))),
+            default=values[name],
+            description=f"the {name} that the module is built with",
+        )
+        for name, (_, own) in numbers.items()
+    )
 
     def small_module() -> Any:
         with _moved(values, places, shaped.small):
@@ -146,9 +164,10 @@ def load_kernelbench_problem(
         state=state,
         buffers=probe.buffers,
         unset=unset,
-        axes={one: places[one] for one in (*learnt.axes, *learnt.same)},
+        axes={one: places[one] for one in (*learnt.axes, *learnt.same)}
+        | {name: (name, None) for name in numbers},
         same=learnt.same,
-        built=told,
+        built={**told, **{name: where for name, (where, _) in numbers.items()}},
         call=probe.call,
         is_followed=any(not spec.dtype.is_floating for spec in specs),
     )
@@ -159,15 +178,26 @@ def load_kernelbench_problem(
             axes=axes,
             sources={spec.name: CustomSource() for spec in inputs}
             | {
-                spec.name: ScalarSource(value=axes[axis])
-                for axis, spec in zip(told, size_specs, strict=True)
+                f"{adapter.BUILT}{name}": ScalarSource(value=value)
+                for name, value in {
+                    **{axis: axes[axis] for axis in told},
+                    **{one: own.get(one, values[one]) for one in numbers},
+                }.items()
             },
             tolerance=tolerance(
                 next((spec.dtype for spec in outputs if spec.dtype.is_floating), outputs[0].dtype)
             ),
         )
         for label, own in wanted.items()
-        if (axes := _listed_axes(shaped, {**sizes, **own}, label, notes)) is not None
+        if (
+            axes := _listed_axes(
+                shaped,
+                {**sizes, **{k: int(v) for k, v in own.items() if k in sizes}},
+                label,
+                notes,
+            )
+        )
+        is not None
     )
     if not workloads:
         raise ProblemError(
@@ -248,13 +278,15 @@ class _Shaped:
     is_buildable: bool
 
 
-def _learn(probe: _Probe, sizes: Mapping[str, int]) -> _Shaped:
-    """Learn what the shapes follow: at the file's own sizes, or at smaller ones of a long loop."""
-    base = sizes if probe.is_short(sizes) else _reduced(probe, sizes)
-    learnt = shapes.learn(probe, base, inputs=probe.inputs)
-    if base != sizes and not _makes(probe, learnt, sizes):
-        base = sizes  # small ones do not show a rule
-        learnt = shapes.learn(probe, base, inputs=probe.inputs)
+def _learn(probe: _Probe, sizes: Mapping[str, int], numbers: Collection[int]) -> _Shaped:
+    """Learn what the shapes follow: at the file's own sizes, or at smaller ones of a long loop.
+
+    `numbers` are those that the file names.
+    """
+    for base in [sizes] if probe.is_short(sizes) else [*_reduced(probe, sizes), sizes]:
+        learnt = shapes.learn(probe, base, inputs=probe.inputs, numbers=numbers)
+        if base is sizes or _makes(probe, learnt, sizes):  # small ones may not show a rule
+            break
     small: Mapping[str, int] | None = None if base == sizes else base
     for size in _SMALL_SIZES if small is None else ():
         # As small as the model takes them: one that pools twice refuses the smallest.
@@ -275,17 +307,21 @@ def _learn(probe: _Probe, sizes: Mapping[str, int]) -> _Shaped:
     )
 
 
-def _reduced(probe: _Probe, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """Return sizes that a module takes as well, at which its loop is short.
+def _reduced(probe: _Probe, sizes: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """Yield sizes that a module takes as well, at which its loop is short.
 
-    First all are divided by one number: what is a multiple of another stays one. Else each is made
-    as small as the others allow, the largest first: what is refused is refused by the first
-    statements, as a rule, so that it costs little to ask.
+    First all are divided by one number: what is a multiple of another stays one. Where none is
+    accepted each is made as small as the others allow, the largest first: what is refused is
+    refused by the first statements, as a rule, so that it costs little to ask.
     """
+    accepted = False
     for factor in SHARES:
         tried = {name: min(size, max(size // factor, 2)) for name, size in sizes.items()}
         if probe.is_accepted(tried):
-            return tried
+            accepted = True
+            yield tried
+    if accepted:
+        return
     found = dict(sizes)
     for name in sorted(found, key=lambda name: (-found[name], name)):
         for size in _REDUCED_SIZES:
@@ -295,7 +331,8 @@ def _reduced(probe: _Probe, sizes: Mapping[str, int]) -> Mapping[str, int]:
             if probe.is_accepted(tried):
                 found = tried
                 break
-    return found
+    if found != sizes:
+        yield found
 
 
 def _makes(probe: _Probe, learnt: shapes.Learnt, sizes: Mapping[str, int]) -> bool:
@@ -397,7 +434,7 @@ def _sizes(values: Mapping[str, Any], places: Mapping[str, Place]) -> dict[str, 
 
 @contextmanager
 def _moved(
-    values: dict[str, Any], places: Mapping[str, Place], sizes: Mapping[str, int]
+    values: dict[str, Any], places: Mapping[str, Place], sizes: Mapping[str, int | float]
 ) -> Iterator[None]:
     """Give the file's top level other sizes, while this is entered."""
     held = {name: values[name] for name, _ in places.values()}
@@ -483,6 +520,38 @@ def _built_places(
     return found
 
 
+def _listed_numbers(
+    listed: Mapping[str, Mapping[str, int | float]],
+    values: dict[str, Any],
+    places: Mapping[str, Place],
+    path: Path,
+) -> dict[str, tuple[tuple[Positions, ...], tuple[float, ...]]]:
+    """Return the listed numbers that are no sizes, with their places in the constructor's arguments
+    and the values that workloads list.
+
+    Raises ProblemError for one that varies and that no argument of the constructor is.
+    """
+    found: dict[str, tuple[tuple[Positions, ...], tuple[float, ...]]] = {}
+    for name in dict.fromkeys(name for own in listed.values() for name in own):
+        own = tuple(one.get(name, values[name]) for one in listed.values())
+        if name in places or set(own) == {values[name]}:
+            continue
+        before, other = values[name], next(one for one in own if one != values[name])
+        held = dict(_leaves(_init_inputs(values, path)))
+        with _moved(values, {name: (name, None)}, {name: other}):
+            after = dict(_leaves(_init_inputs(values, path)))
+        changed = tuple(where for where, value in after.items() if held.get(where) != value)
+        plain = all(held.get(where) == before and after[where] == other for where in changed)
+        if not (changed and plain and after.keys() == held.keys()):
+            raise ProblemError(
+                f"{path}: the workloads list {name}={own}, which get_init_inputs() does not "
+                "hand to Model as it is, so that no call can tell a candidate of it; hand it to "
+                "the constructor, or leave it out of SHAPES"
+            )
+        found[name] = (changed, own)
+    return found
+
+
 def _leaves(value: object, where: Positions = ()) -> Iterator[tuple[Positions, object]]:
     """Yield what lists and tuples hold, with the positions that lead there."""
     if isinstance(value, list | tuple):
@@ -520,8 +589,15 @@ def _numbers(
     return found
 
 
+class _TooLargeError(ProblemError):
+    """A module reads numbers of its tensors, and at these sizes too much data is needed for it."""
+
+
 class _Probe:
-    """Runs the file's functions on tensors without data; a call is a sample of shapes."""
+    """Runs the file's functions on tensors without data; a call is a sample of shapes.
+
+    A module that reads a number of a tensor runs with data, where that is little.
+    """
 
     def __init__(
         self,
@@ -546,6 +622,7 @@ class _Probe:
         self.call = ""
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
+        from cuassay.dispatch_modes import NumberNeeded
         from cuassay.hooks import MultiplyAdds, Observed
 
         computed: dict[str, int] = {}
@@ -558,7 +635,21 @@ class _Probe:
             return found
 
         try:
-            leaves, state, made = self._without_memory(forward)
+            try:
+                leaves, state, made = self._without_memory(forward)
+            except NumberNeeded as needed:
+                import torch
+
+                if sum(tensor.nbytes for tensor in self._held(sizes)) > _LARGE_BYTES:
+                    raise _TooLargeError(
+                        f"{self._path}: Model reads a number of a tensor, so that it has to be run "
+                        f"with data, and at {dict(sizes)} its inputs and state have more than "
+                        f"{_LARGE_BYTES >> 20} MiB; write the problem natively (@problem) instead"
+                    ) from needed
+                with torch.random.fork_rng(devices=[]):
+                    leaves, state, made = forward()
+        except ProblemError:
+            raise
         except Exception as failure:
             raise self._refused(failure) from failure
         if not self.state:
@@ -575,15 +666,18 @@ class _Probe:
 
     def inputs(self, sizes: Mapping[str, int]) -> tuple[shapes.Shape, ...]:
         """Return the shapes of what get_inputs makes and of the state; the model is not called."""
+        return tuple(tuple(tensor.shape) for tensor in self._held(sizes))
 
-        def made() -> tuple[shapes.Shape, ...]:
+    def _held(self, sizes: Mapping[str, int]) -> tuple[Any, ...]:
+        """Return what get_inputs makes and the state, without memory; the model is not called."""
+
+        def made() -> tuple[Any, ...]:
             model, given = self._made(sizes, {})
             values = list(given.values()) if isinstance(given, Mapping) else list(given)
-            tensors = (*(value for _, value in tensors_in(values)), *model.state_dict().values())
-            return tuple(tuple(tensor.shape) for tensor in tensors)
+            return (*(value for _, value in tensors_in(values)), *model.state_dict().values())
 
         try:
-            found: tuple[shapes.Shape, ...] = self._without_memory(made)
+            found: tuple[Any, ...] = self._without_memory(made)
         except Exception as failure:
             raise self._refused(failure) from failure
         return found
@@ -619,7 +713,7 @@ class _Probe:
         try:
             with Observed(OperationLimit(most)):
                 self(sizes)
-        except EndlessRun:
+        except (EndlessRun, _TooLargeError):
             return False
         return True
 
@@ -632,10 +726,9 @@ class _Probe:
 
     def _made(self, sizes: Mapping[str, int], computed: dict[str, int]) -> tuple[Any, Any]:
         """Return the model at some sizes and what get_inputs returns there."""
-        with _moved(self._values, self._places, sizes):
-            model = self._values["Model"](*_init_inputs(self._values, self._path))
         traced = {name: Traced.of(int(size), name, computed) for name, size in sizes.items()}
         with _moved(self._values, self._places, traced), traced_limits(self._values):
+            model = self._values["Model"](*_init_inputs(self._values, self._path))
             given = self._values["get_inputs"]()
         if isinstance(given, Mapping):
             return model, {name: untraced(value) for name, value in given.items()}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cuassay.checks.memory.unwritten_outputs import Mem001
+from cuassay.checks.memory.unwritten_outputs import Mem001, _unwritten
 from cuassay.model.candidate import Convention
 from cuassay.model.dtype import DType
+from cuassay.oracle.truth.types import OutputTruth
 from tests.support.fake_trial import (
     FakeTrial,
     Function,
@@ -72,6 +73,21 @@ def test_integer_outputs_are_judged_too() -> None:
     assert "1 of 13 elements" in destination(counts(), tail)[0]
     assert destination(counts(), lambda x, y: y.add_((x > 0).sum(-1)))
     assert destination(counts(), lambda x, y: y.copy_((x > 0).sum(-1))) == []
+
+
+def test_outputs_of_8_bit_floats_are_judged_too() -> None:
+    """torch has no isfinite of them."""
+    value = torch.tensor([[1.0, 2.0], [0.5, 4.0]]).to(torch.float8_e4m3fn)
+    spec = tensor("y", "rows", "cols", dtype=DType.FLOAT8_E4M3FN)
+    truth = OutputTruth(name="y", dtype=spec.dtype, value=value, scale=None)
+    held = value.clone()
+    held.view(torch.uint8)[1] = 0xFF
+    after_half = value.clone()
+    after_half[1] = torch.full((2,), 0.25).to(value.dtype)
+    message, place = _unwritten(spec, [held, held, after_half], truth)
+    assert "2 of 4 elements hold what the memory held before the call (first at [1, 0])" in message
+    assert place.index == (1, 0)
+    assert _unwritten(spec, [value, value, value], truth)[0] == ""
 
 
 @pytest.mark.parametrize("declared", [True, False])

@@ -236,6 +236,21 @@ def _mixed(q: Tensor, k: Tensor) -> Tensor:
     return q @ k.T @ k
 
 
+def _attended(q: Tensor, k: Tensor) -> Tensor:
+    return torch.softmax(q @ k.T, -1) @ k
+
+
+@pytest.mark.parametrize("promised", [True, False])
+def test_no_slices_are_taken_along_an_axis_of_two_sizes_that_is_summed(promised: bool) -> None:
+    """No legal size is smaller than the base: the reference says that a part of a sum is less."""
+    specs = (_spec("q", "rows", "width"), _spec("k", "keys", "width"))
+    trial = _trial(_attended, specs, (_spec("y", "rows", "width"),), rows=64, keys=64, width=16)
+    axes = {axis.name: axis for axis in trial.problem.axes}
+    width = VarAxis(name="width", sizes=(16, 32) if promised else (), declared=promised)
+    trial.problem = replace(trial.problem, axes=tuple((axes | {"width": width}).values()))
+    assert [one.axis for one in independent_axes(trial)] == ["rows"]
+
+
 def test_no_slices_are_taken_along_an_axis_of_one_size() -> None:
     """Columns in another order give the same in that order, though each depends on all."""
     specs = (_spec("q", "rows", "width"), _spec("k", "keys", "width"))

@@ -82,6 +82,48 @@ def test_an_honest_kernel_passes() -> None:
     assert [scenario.label for scenario in Num004().propose(trial)] == list(Tries)
 
 
+def attended() -> FakeTrial:
+    """Return y = softmax(q k) v, q of (rows, width), k and v of (keys, width)."""
+    made = problem(
+        "attended",
+        axes=[axis("rows"), axis("keys"), axis("width")],
+        inputs=[
+            tensor("q", "rows", "width"),
+            tensor("k", "keys", "width"),
+            tensor("v", "keys", "width"),
+        ],
+        outputs=[tensor("y", "rows", "width")],
+        workloads=[{"rows": 8, "keys": 16, "width": 16}],
+    )
+    return with_oracle(FakeTrial(made, lambda q, k, v: torch.softmax(q @ k.T, -1) @ v))
+
+
+def started_at(least: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Return attention whose running maximum begins at a number."""
+
+    def kernel(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = q @ k.T
+        raised = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=least))
+        total = raised.sum(-1, keepdim=True)
+        return torch.where(total > 0, raised @ v / total, 0.0)
+
+    return kernel
+
+
+@pytest.mark.parametrize("least", [-5e4, -1e4])
+def test_a_maximum_that_starts_at_a_number_is_wrong_below_it(least: float) -> None:
+    """Of both signs some score of each row lies above it; all of them negative, none does."""
+    (found,) = examine(Num004(), attended(), lambda: started_at(least))
+    assert found.finding_class is FindingClass.UNSAFE
+    assert found.condition.startswith("magnitudes: ")
+    assert "the first positive and the others negative" in found.message
+
+
+def test_a_maximum_that_starts_at_minus_infinity_is_right() -> None:
+    assert examine(Num004(), attended(), lambda: started_at(-math.inf)) == []
+    assert examine(Num004(), attended(), lambda: started_at(-1e30)) == []
+
+
 def test_inputs_grow_until_the_reference_reaches_the_limit() -> None:
     trial = weighted()
     for scenario in Num004().propose(trial):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.formats.own_problem import own_file
 from cuassay.model.axes import resolve, shape_of
+from cuassay.model.domain import Choice
 from cuassay.model.jobs import TrialJob
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, TensorSpec
@@ -191,7 +193,175 @@ def test_a_folder_whose_reference_is_the_candidate_declares_itself(tmp_path: Pat
     assert own_file(job) == folder / "reference.py"
 
 
+_NUCLEUS = """import torch
+
+B = 2
+V = 4096
+P = 0.9
+
+
+class Model(torch.nn.Module):
+    \"\"\"The tokens that hold the mass P.\"\"\"
+
+    def __init__(self, B, V, P):
+        super().__init__()
+        self.P = P
+
+    def forward(self, logits):
+        share, place = torch.softmax(logits, -1).sort(dim=-1, descending=True, stable=True)
+        kept = share.cumsum(-1) - share < self.P
+        return torch.zeros_like(kept).scatter(-1, place, kept)
+
+
+def get_inputs():
+    return [torch.randn(B, V)]
+
+
+def get_init_inputs():
+    return [B, V, P]
+"""
+_MASSES = """SHAPES = [
+    {"B": 2, "V": 4096, "P": 0.9},
+    {"B": 8, "V": 100, "p": 0.5},
+]
+"""
+
+
+def test_a_number_that_is_no_size_is_told_to_the_module(tmp_path: Path) -> None:
+    files = {"reference.py": _NUCLEUS, "shapes.py": _MASSES, "problem.yaml": ""}
+    problem = load_problem(str(_folder(tmp_path / "nucleus", files)))
+    assert {axis.name for axis in problem.var_axes()} == {"B", "V"}
+    told = problem.inputs[-1]
+    assert (told.name, told.domain) == ("built_P", Choice(values=(0.9, 0.5)))
+    assert [one.sources["built_P"].value for one in problem.workloads] == [0.9, 0.5]  # type: ignore[union-attr]
+    loaded = load_reference(problem)
+    logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(1))
+    share = logits.softmax(-1)
+    for mass in (0.9, 0.5):
+        kept: Any = loaded.call(logits, 3, 50, mass)
+        held = (share * kept).sum(-1)
+        least = torch.where(kept, share, 1.0).amin(-1)
+        assert bool((held >= mass).all())
+        assert bool((held - least < mass).all())
+
+
+_GROUPED = """import torch
+
+K, N = 4096, 32
+
+
+class Model(torch.nn.Module):
+    \"\"\"A product with weights in groups of 96, the last one shorter.\"\"\"
+
+    def __init__(self, K, N):
+        super().__init__()
+        assert K % 2 == 0
+        weight = torch.randn(K, N)
+        scales = [part.abs().amax(0) for part in weight.split(96)]
+        self.register_buffer("scales", torch.stack(scales))
+        self.register_buffer("codes", weight.sign()[::2])
+
+    def forward(self, x):
+        scales = self.scales.repeat_interleave(96, 0)[: x.shape[1]]
+        return x @ (self.codes.repeat_interleave(2, 0) * scales)
+
+
+def get_inputs():
+    return [torch.randn(2, K)]
+
+
+def get_init_inputs():
+    return [K, N]
+"""
+
+
+def test_groups_along_an_axis_need_not_divide_it(tmp_path: Path) -> None:
+    """A constructor that counts the groups of a tensor says no rule over sizes."""
+    shapes = "SHAPES = [{'K': 4096, 'N': 32}, {'K': 3072, 'N': 40}, {'K': 100, 'N': 3}]\n"
+    files = {"reference.py": _GROUPED, "shapes.py": shapes, "problem.yaml": ""}
+    problem = load_problem(str(_folder(tmp_path / "grouped", files)))
+    assert {axis.name for axis in problem.var_axes()} == {"K", "N"}
+    assert len(problem.workloads) == 3
+    specs = {spec.name: spec.shape for spec in problem.inputs if isinstance(spec, TensorSpec)}
+    for k, groups in ((96, 1), (98, 2), (192, 2), (5120, 54)):
+        sizes = resolve(problem.axes, {"K": k, "N": 5})
+        assert shape_of(specs["state_scales"], sizes) == (groups, 5)
+
+
+_ROUTED = """import torch
+
+T, E, TOP_K, H, I = 1024, 64, 4, 512, 1024
+
+
+class Model(torch.nn.Module):
+    \"\"\"Experts that no token asks for are left out.\"\"\"
+
+    def __init__(self, T, E, top_k, H, I):
+        super().__init__()
+        self.E = E
+        self.up = torch.nn.Parameter(torch.randn(E, I, H))
+        self.down = torch.nn.Parameter(torch.randn(E, H, I))
+
+    def forward(self, x, ids, weights):
+        out = torch.zeros_like(x)
+        for e in range(self.E):
+            mask = ids == e
+            if not mask.any():
+                continue
+            token, k = mask.nonzero(as_tuple=True)
+            made = torch.relu(x[token] @ self.up[e].T) @ self.down[e].T
+            out.index_add_(0, token, made * weights[token, k].unsqueeze(1))
+        return out
+
+
+def get_inputs():
+    values, ids = torch.randn(T, E).topk(TOP_K, -1)
+    return [torch.randn(T, H), ids, values.softmax(-1)]
+
+
+def get_init_inputs():
+    return [T, E, TOP_K, H, I]
+"""
+
+
+def test_a_module_that_reads_its_tensors_is_run_with_data_at_small_sizes(tmp_path: Path) -> None:
+    """At its own sizes it has 256 MiB of weights; small sizes show what its shapes follow."""
+    shapes = "SHAPES = [{'T': 1000, 'E': 64, 'top_k': 4, 'H': 512, 'I': 1024}]\n"
+    files = {"reference.py": _ROUTED, "shapes.py": shapes, "problem.yaml": ""}
+    before = torch.random.get_rng_state()
+    problem = load_problem(str(_folder(tmp_path / "routed", files)))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert {axis.name for axis in problem.var_axes()} == {"T", "E", "TOP_K", "H", "I"}
+    specs = {spec.name: spec.shape for spec in problem.inputs if isinstance(spec, TensorSpec)}
+    assert specs["ids"] == ("T", "TOP_K")
+    assert specs["state_up"] == ("E", "I", "H")
+    assert problem.outputs[0].shape == ("T", "H")
+
+
 _MISTAKES = {
+    "unread": (
+        {
+            "reference.py": _NUCLEUS.replace("[B, V, P]", "[B, V, 2 * P]"),
+            "shapes.py": _MASSES,
+        },
+        "does not hand to Model as it is",
+    ),
+    "no finite number": (
+        {
+            "reference.py": _NUCLEUS,
+            "shapes.py": "SHAPES = [{'P': float('inf')}]\n",
+        },
+        "'P' is inf, expected a number",
+    ),
+    "fixed": (
+        {
+            "reference.py": _ROUTED.replace(
+                "H, I = 1024, 64, 4, 512", "H, I = 1024, 64, 4, 2**15"
+            ).replace("self.E = E", "assert H == 2**15; self.E = E"),
+            "shapes.py": "",
+        },
+        "reads a number of a tensor, so that it has to be run with data",
+    ),
     "no SHAPES": ({"shapes.py": "SHAPE = [{'batch': 2}]\n"}, "did you mean 'SHAPE'"),
     "no list": ({"shapes.py": "SHAPES = {'batch': 2}\n"}, "expected a list of dicts"),
     "empty": ({"shapes.py": "SHAPES = []\n"}, "give at least one"),
