@@ -265,18 +265,29 @@ def test_an_expression_that_a_later_call_changes_is_not_named(
 
 
 @pytest.mark.parametrize("file", ["kernel.py", "inner/other.py"])
+@pytest.mark.parametrize(
+    ("source", "traced"),
+    [
+        ("import torch\nfast = torch.compile\n", True),
+        ("import torch as t\nfast = t.compile(len)\n", True),
+        ("from torch import compile as fast\n", True),
+        ("import torch._dynamo\n", True),
+        ("from torch.nn.attention.flex_attention import flex_attention\n", True),
+        ("def run(:\n", True),
+        ("import torch  # torch.compile\nNOTE = 'torch.compile'\n", False),
+        ("import re, triton\nWORD = re.compile('x')\nfast = triton.jit\n", False),
+    ],
+)
 def test_code_that_a_compiler_traces_is_left_as_it_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, source: str, traced: bool
 ) -> None:
+    """Names in code decide, not what comments and texts say."""
     other = tmp_path / file
     other.parent.mkdir(exist_ok=True)
-    other.write_text("import torch\nfast = torch.compile\n", encoding="utf-8")
+    other.write_text(source, encoding="utf-8")
     monkeypatch.setattr(SourceFileLoader, "get_code", plain := SourceFileLoader.get_code)
     watch(str(tmp_path))
-    assert SourceFileLoader.get_code is plain
-    other.unlink()
-    watch(str(tmp_path))
-    assert SourceFileLoader.get_code is not plain
+    assert (SourceFileLoader.get_code is plain) is traced
 
 
 def test_values_that_a_process_makes_up_are_cleaned_or_dropped() -> None:

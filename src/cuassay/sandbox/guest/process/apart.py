@@ -39,10 +39,10 @@ _CAP = 1 << 16
 _MOST = 1 << 28
 _TEXT = 4096
 _CHUNK = 1 << 30
-# What speaks of these is traced by a compiler, which refuses a call that it does not know.
+# A compiler traces what code hands to these, and refuses a call that it does not know.
 _TRACERS = (
-    "torch.compile", "torch._dynamo", "torch.jit", "torch.export", "torch.fx", "flex_attention",
-    "torch.cond", "import compile",
+    "torch.compile", "torch.compiler", "torch._dynamo", "torch.jit", "torch.export", "torch.fx",
+    "torch.cond", "torch.nn.attention.flex_attention",
 )  # fmt: skip
 _FOLLOWED = 1 << 18  # instructions of a call: 60 ms
 
@@ -529,13 +529,36 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         ]
         return code.replace(co_consts=tuple(made))
 
+    def names_a_tracer(tree: Any) -> bool:
+        homes: dict[str, str] = {}
+        used: list[str] = []
+        for one in syntax.walk(tree):
+            if isinstance(one, syntax.Import):
+                used += [name.name for name in one.names]
+                homes |= {name.asname: name.name for name in one.names if name.asname}
+            elif isinstance(one, syntax.ImportFrom) and one.module and not one.level:
+                come = {name.asname or name.name: f"{one.module}.{name.name}" for name in one.names}
+                used += come.values()
+                homes |= come
+        for one in syntax.walk(tree):
+            parts: list[str] = []
+            while isinstance(one, syntax.Attribute):
+                parts.insert(0, one.attr)
+                one = one.value
+            if parts and isinstance(one, syntax.Name):
+                used.append(".".join([homes.get(one.id, one.id), *parts]))
+        return any(f"{name}.".startswith(f"{tracer}.") for name in used for tracer in tracers)
+
     def is_traced() -> bool:
         for place, _, names in walk(root):
             for name in names:
                 if name.endswith(".py"):
-                    with open(join(place, name), encoding="utf-8", errors="replace") as file:
+                    with open(join(place, name), "rb") as file:
                         text = file.read()
-                    if any(word in text for word in tracers):
+                    try:
+                        if names_a_tracer(syntax.parse(text)):
+                            return True
+                    except (SyntaxError, ValueError, RecursionError, MemoryError):
                         return True
         return False
 
