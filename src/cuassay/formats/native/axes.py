@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.model.axes import names_in, resolve, shape_of
-from cuassay.model.domain import domain_axes
+from cuassay.model.domain import SizeOf, domain_axes
 from cuassay.model.problem import (
     Axis,
     ConstAxis,
@@ -36,7 +36,10 @@ def read_axes(
     *,
     where: str,
 ) -> tuple[Axis, ...]:
-    """Return the axes and check that shapes and domains use no other. Raises ProblemError."""
+    """Return the axes and check that shapes and domains use no other.
+
+    An argument has the name of an axis only if it is that axis's size. Raises ProblemError.
+    """
     axes = tuple(
         _axis(name, form, where=f"{where}: axes['{name}']") for name, form in forms.items()
     )
@@ -45,13 +48,24 @@ def read_axes(
         if isinstance(axis, ExprAxis):
             check_names(axis.expression, names, where=f"{where}: axes['{axis.name}']")
     for spec in (*inputs, *outputs):
-        if spec.name in names:
-            raise ProblemError(f"{where}: '{spec.name}' names an axis and a tensor; rename one")
+        if spec.name in names and not is_axis(spec):
+            other = "a tensor; rename one"
+            if isinstance(spec, ScalarSpec):
+                other = (
+                    "a number; rename one, or write "
+                    f"scalar('{spec.dtype}', size_of='{spec.name}') if it is the size of that axis"
+                )
+            raise ProblemError(f"{where}: '{spec.name}' names an axis and {other}")
         for dimension in spec.shape if isinstance(spec, TensorSpec) else ():
             check_names(dimension, names, where=f"{where}: the shape of '{spec.name}'")
         for expression in domain_axes(spec.domain):
             check_names(expression, names, where=f"{where}: the domain of '{spec.name}'")
     return axes
+
+
+def is_axis(spec: InputSpec) -> bool:
+    """Whether an argument is the size of the axis of its own name."""
+    return spec.domain == SizeOf(axis=spec.name)
 
 
 def _axis(name: str, form: AxisForm, *, where: str) -> Axis:
@@ -73,6 +87,11 @@ def _axis(name: str, form: AxisForm, *, where: str) -> Axis:
                     f"({minimum}, {maximum}, {multiple_of}) a range with a step; write one of them"
                 )
             return var_axis(name, minimum, maximum, multiple_of=multiple_of, where=where)
+        case Set() if 0 in form:
+            raise ProblemError(
+                f"{where} is {set(form)!r}, expected sizes of 1 or more in a set; "
+                "a range such as (0, 64) may begin with 0"
+            )
         case Set() if form and all(type(size) is int and size >= 1 for size in form):
             return VarAxis(
                 name=name,
@@ -144,7 +163,7 @@ def _bind(
     where: str,
 ) -> dict[str, int]:
     legal = [axis.name for axis in axes if not isinstance(axis, ExprAxis)]
-    scalars = [spec.name for spec in inputs if isinstance(spec, ScalarSpec)]
+    scalars = [one.name for one in inputs if isinstance(one, ScalarSpec) and not is_axis(one)]
     bound: dict[str, int] = {}
     for name, value in item.items():
         if name in scalars:
@@ -191,7 +210,7 @@ def check_size(axis: VarAxis, bound: Mapping[str, int], *, where: str) -> None:
 
 
 def _source(spec: InputSpec, item: Mapping[str, Scalar], *, custom: bool) -> InputSource:
-    if spec.name in item:
+    if spec.name in item and not is_axis(spec):
         return ScalarSource(value=item[spec.name])
     if custom:
         return CustomSource()

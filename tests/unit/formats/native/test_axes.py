@@ -40,6 +40,24 @@ def scaled_softmax(
     return torch.softmax(x, -1) * scale.repeat_interleave(16)[: x.shape[0], None]
 
 
+@problem(axes={"rows": (1, 64), "groups": {2, 4}}, workloads=[{"rows": 40, "groups": 4}])
+def of_groups(
+    x: Annotated[torch.Tensor, tensor("float32", "rows", "groups * 8")],
+    groups: Annotated[int, scalar("int32", size_of="groups")],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", "groups", name="y")]:
+    return x.unflatten(-1, (groups, -1)).sum(-1)
+
+
+def test_an_argument_may_have_the_name_of_the_axis_whose_size_it_is() -> None:
+    made = problem_of(of_groups)
+    assert made is not None
+    assert made.workloads[0].axes == {"rows": 40, "groups": 4}
+    cases = list(plan_cases(made, "small", profile=Profile.STANDARD, root_seed=5))
+    assert {case.axes["groups"] for case in cases} == {2, 4}
+    for case in cases:
+        assert materialise(made, case, device=CPU)["groups"] == case.axes["groups"]
+
+
 def _made() -> Problem:
     made = problem_of(scaled_softmax)
     assert made is not None
@@ -96,7 +114,10 @@ def _bounded(domain: Domain, dtype: str = "float32") -> Callable[[], object]:
     ("declare", "message"),
     [
         (_declared({"n": {32, 64}}, size=48), "is 48, expected one of 32, 64; change the workload"),
-        (_declared({"n": {0, 64}}), "expected a form such as"),
+        (
+            _declared({"n": {0, 64}}),
+            "{0, 64}, expected sizes of 1 or more in a set; a range such as",
+        ),
         (_declared({"n": set()}), "{32, 64, 128}"),
         (_declared({"n": [32, 64, 128]}), "{32, 64, 128} is a set of sizes"),
         (_declared({"n": (1, 64), "m": "ceil(k / 2)"}), "unknown axis 'k'"),

@@ -201,6 +201,10 @@ def unknown_axis(x: Annotated[torch.Tensor, tensor("float32", "m")]) -> X:
     return x
 
 
+def number_like_an_axis(x: X, n: Annotated[int, scalar("int32", choices=[1, 2])]) -> X:
+    return x * n
+
+
 def unknown_domain(
     x: Annotated[torch.Tensor, tensor("int64", "n", domain=Index(axis="vocab"))],
 ) -> X:
@@ -242,6 +246,8 @@ def undefined(x: Nowhere) -> X:  # type: ignore[name-defined]  # noqa: F821
         (good, {"axes": {"n": "m * 2"}}, r"axes\['n'\]: unknown axis 'm'"),
         (good, {"axes": {"n": "2 *"}}, r"'2 \*' is no axis, size or expression"),
         (good, {"axes": {"n": (1, 8), "x": 2}}, r"'x' names an axis and a tensor"),
+        (number_like_an_axis, {}, r"'n' names an axis and a number; .* size_of='n'\) if it is"),
+        (good, {"axes": {"n": {0, 8}}}, r"is \{0, 8\}, expected sizes of 1 or more in a set"),
         (good, {"workloads": []}, r"workloads is empty; give at least one"),
         (good, {"workloads": [{}]}, r"workloads\[0\] gives axis 'n' no size; add 'n': SIZE"),
         (good, {"workloads": [{"n": 65}]}, r"workloads\[0\]\['n'\] is 65, expected .*\[1, 64\]"),
