@@ -249,18 +249,19 @@ def test_what_grows_with_the_number_of_calls_is_a_condition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("objects", "kept"),
+    ("objects", "last", "kept"),
     [
-        ((500, 502, 504, 512, 520), True),
-        ((500, 502, 504, 504, 504), False),  # built once
-        ((500, 502, 504, 508, 512), False),  # at every other call
-        ((0, 0, 0, 0, 0), False),  # nobody counted
+        ((500, 502, 504, 544, 584), 40, True),
+        ((500, 502, 504, 504, 504), 40, False),  # built once
+        ((500, 502, 504, 524, 544), 40, False),  # at every other call
+        ((0, 0, 0, 0, 0), 40, False),  # nobody counted
+        ((500, 502, 506, 515, 525), 8, False),  # what a call site keeps of its first calls
     ],
 )
 def test_an_object_that_each_call_leaves_is_a_condition(
-    objects: tuple[int, ...], kept: bool
+    objects: tuple[int, ...], last: int, kept: bool
 ) -> None:
-    found = _kept(*[(1, 5, 1000)] * 5, objects=objects)
+    found = _kept(*[(1, 5, 1000)] * 5, spans=(2, 2, 2, last, last), objects=objects)
     expected = ["resources: each call keeps an object of Python"] if kept else []
     assert [finding.condition for finding in found] == expected
 
