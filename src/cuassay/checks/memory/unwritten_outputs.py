@@ -141,7 +141,7 @@ def _unwritten(
     if right.shape != held.shape:
         return "", place
     if right.dtype.is_floating_point:
-        held &= right.float().isfinite()  # torch has no isfinite of 8-bit floats
+        held &= right.double().isfinite()  # torch has no isfinite of 8-bit floats
         # A kernel that writes NaN does so over the third pattern too, which holds none.
         held &= ~tensors[2].to(held.device).isnan()
     else:

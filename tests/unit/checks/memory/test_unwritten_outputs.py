@@ -90,6 +90,19 @@ def test_outputs_of_8_bit_floats_are_judged_too() -> None:
     assert _unwritten(spec, [value, value, value], truth)[0] == ""
 
 
+def test_numbers_beyond_float32_are_judged_too() -> None:
+    value = torch.tensor([[1.0], [1e300]], dtype=torch.float64)
+    spec = tensor("y", "rows", "cols", dtype=DType.FLOAT64)
+    truth = OutputTruth(name="y", dtype=spec.dtype, value=value, scale=None)
+    held = value.clone()
+    held[1] = torch.nan
+    after_half = value.clone()
+    after_half[1] = 0.5
+    message, place = _unwritten(spec, [held, held, after_half], truth)
+    assert "1 of 2 elements" in message
+    assert place.index == (1, 0)
+
+
 @pytest.mark.parametrize("declared", [True, False])
 def test_honest_kernels_are_silent(declared: bool) -> None:
     def call(x: torch.Tensor, bias: torch.Tensor, gain: float, y: torch.Tensor) -> None:
