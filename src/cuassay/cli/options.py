@@ -46,6 +46,12 @@ class Output:
         """Whether stdout gets one JSON document and nothing else."""
         return self.form == "json"
 
+    @property
+    def other_form(self) -> str:
+        """The first form beside those that stdout gets as text or as JSON; empty if none."""
+        plain = (Target(form="terminal"), Target(form="json"))
+        return next((target.form for target in self.targets if target not in plain), "")
+
 
 def output_options(verb: _Verb) -> _Verb:
     """Add --format, --json, --html, --verbose, --quiet and --no-color; taken as `output`.

@@ -24,9 +24,9 @@ from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.scenario import Scenario
 
 _LIMIT, _LIMIT_BEYOND = 2.0**14, 2.0**40  # of what the reference computes, beyond float16 too
+_LIMIT_OPPOSED = 2.0**20  # float32 has steps of 1/8 there, which exp tells apart
 # Exponents of two. Inputs that exceed float16 themselves are large enough: the larger, the more
 # often a result is ill-conditioned.
-_LIMIT_OPPOSED = 2.0**20  # a float32 of that size has a spacing that exp still takes
 _LEAST, _MOST, _MOST_BEYOND = 3, 14, 18
 _HALF = 2.0**16  # where float16 ends
 _CONSTANT = 2.0**24  # what a reference makes so large at usual inputs is a mask, and no result
@@ -47,7 +47,7 @@ class Num004(Check):
         Multiplies inputs by a power of two: those of the fewest dimensions (weights, biases) and
         the others apart, as far as nothing that the reference computes on its way exceeds 2^14;
         then all of them by up to 2^18, where float16 has ended and bfloat16 and float32 have
-        not: of both signs, and the first input positive and the others negative.
+        not. A last case has the first input positive and the others negative.
 
     Why it matters
         A weight of 300 after a normalisation makes outputs of 1000. A kernel that clamps to +-64

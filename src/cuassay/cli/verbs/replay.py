@@ -10,7 +10,7 @@ import click
 
 from cuassay.cli import options
 from cuassay.cli.drive import drive
-from cuassay.cli.sinks import Target, say
+from cuassay.cli.sinks import say
 from cuassay.errors import UsageError
 from cuassay.model.device import Device
 from cuassay.parts import Part, find_part
@@ -57,7 +57,6 @@ def replay(
         raise UsageError(f"--export {export} is not a .py file; give the file to write")
     if where.endswith(_CAPSULE):
         replay_capsule = find_part(Part.CAPSULES)
-        plain = (Target(form="terminal"), Target(form="json"))
         context.exit(
             replay_capsule(
                 where,
@@ -65,7 +64,7 @@ def replay(
                 device=device,
                 as_json=output.json,
                 quiet=output.quiet,
-                formatted=any(target not in plain for target in output.targets),
+                formatted=bool(output.other_form),
             )
         )
     if kernel is not None:

@@ -63,9 +63,7 @@ def report(
     if port is not None:
         raise UsageError("--port is the port of --open; add --open")
     if old is not None:
-        plain = (sinks.Target(form="terminal"), sinks.Target(form="json"))
-        other = next((target.form for target in output.targets if target not in plain), None)
-        if other is not None:
+        if other := output.other_form:
             form = "--html" if other == "html" else f"--format {other}"
             raise UsageError(f"{form}: --diff is shown as text, or as a document with --json")
         worse = _show_difference(old, _only(runs, "--diff"), as_json=output.json)
