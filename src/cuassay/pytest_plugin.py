@@ -25,7 +25,6 @@ from cuassay.model.precision import Precision
 from cuassay.model.profile import Profile
 
 if TYPE_CHECKING:
-    from cuassay.model.diagnosis import Diagnosis
     from cuassay.model.verdict import Verdict
 
 _SHARES = pytest.StashKey[bool]()
@@ -183,7 +182,10 @@ class Cuassay:
             return False
         for made in words.diagnosed(verdict):
             with subtests.test(msg=words.cause_line(made)):
-                _fail(made, verdict)
+                __tracebackhide__ = True
+                from cuassay.report.junit import cause_story
+
+                raise AssertionError(cause_story(made, verdict))
         return True
 
     def _write_html(self, verdict: Verdict, number: str) -> None:
@@ -222,13 +224,6 @@ def _summary_lines(report: pytest.TestReport) -> Iterator[tuple[str, str]]:
             why = "" if word == "ACCEPTED" else facts.get(f"{stem}reason", "")
             run = facts.get(f"{stem}run", "")
             yield word, " · ".join(part for part in (report.nodeid, who, why, run) if part)
-
-
-def _fail(made: Diagnosis, verdict: Verdict) -> None:
-    __tracebackhide__ = True
-    from cuassay.report.junit import cause_story
-
-    raise AssertionError(cause_story(made, verdict))
 
 
 def _short(verdict: Verdict) -> str:

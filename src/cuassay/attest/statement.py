@@ -60,6 +60,9 @@ def statement(
         raise UsageError(f"--days {days} is out of range; expected 1 to {MAX_DAYS}")
     passed = [check.code for check in verdict.checks if isinstance(check.outcome, Passed)]
     warned = [check.code for check in verdict.checks if isinstance(check.outcome, Failed)]
+    power = verdict.power
+    ran = [check for check in verdict.checks if isinstance(check.outcome, Passed | Failed)]
+    quiet = [check for check in verdict.checks if check not in ran]
     return {
         "_type": STATEMENT,
         "subject": subjects(candidate),
@@ -72,7 +75,40 @@ def statement(
             "passedTests": passed,
             "warnedTests": warned,
             "failedTests": [],  # what fails is not certified
-            "cuassay": _scope(verdict, problem, events=events, now=now, days=days),
+            "cuassay": {
+                "verdict": verdict.decision.value,
+                "conditions": list(verdict.conditions),
+                "proved": [
+                    {
+                        "property": one.what.value,
+                        "answer": one.answer.value,
+                        "scope": list(one.scope),
+                    }
+                    for one in verdict.proved
+                ],
+                "profile": verdict.profile.value,
+                "precisionGrade": verdict.precision_grade,
+                "truth": verdict.truth,
+                "digest": verdict.digest,
+                "environment": dict(verdict.environment),
+                "walls": dict(verdict.walls),
+                "device": verdict.device,
+                "seed": str(verdict.seed),
+                "run": verdict.run,
+                "cases": {
+                    "recordSha256": hashlib.sha256(events).hexdigest(),
+                    "scenarios": {check.code: check.scenarios for check in ran},
+                    "sizes": {axis.axis: list(axis.values) for axis in verdict.coverage},
+                },
+                "scope": list(scope_lines(verdict.scope)),
+                "notDecided": [check.code for check in quiet],
+                "power": None
+                if power is None
+                else {"mutants": power.mutants, "killed": power.killed},
+                "problem": signature_of(problem),
+                "issuedAt": _utc(now),
+                "expiresAt": _utc(now + datetime.timedelta(days=days)),
+            },
         },
     }
 
@@ -112,42 +148,6 @@ def signature_of(problem: Problem) -> dict[str, Any]:
     )
     found: dict[str, Any] = serial.to_json(bare)
     return found
-
-
-def _scope(
-    verdict: Verdict, problem: Problem, *, events: bytes, now: datetime.datetime, days: int
-) -> dict[str, Any]:
-    power = verdict.power
-    ran = [check for check in verdict.checks if isinstance(check.outcome, Passed | Failed)]
-    quiet = [check for check in verdict.checks if check not in ran]
-    return {
-        "verdict": verdict.decision.value,
-        "conditions": list(verdict.conditions),
-        "proved": [
-            {"property": one.what.value, "answer": one.answer.value, "scope": list(one.scope)}
-            for one in verdict.proved
-        ],
-        "profile": verdict.profile.value,
-        "precisionGrade": verdict.precision_grade,
-        "truth": verdict.truth,
-        "digest": verdict.digest,
-        "environment": dict(verdict.environment),
-        "walls": dict(verdict.walls),
-        "device": verdict.device,
-        "seed": str(verdict.seed),
-        "run": verdict.run,
-        "cases": {
-            "recordSha256": hashlib.sha256(events).hexdigest(),
-            "scenarios": {check.code: check.scenarios for check in ran},
-            "sizes": {axis.axis: list(axis.values) for axis in verdict.coverage},
-        },
-        "scope": list(scope_lines(verdict.scope)),
-        "notDecided": [check.code for check in quiet],
-        "power": None if power is None else {"mutants": power.mutants, "killed": power.killed},
-        "problem": signature_of(problem),
-        "issuedAt": _utc(now),
-        "expiresAt": _utc(now + datetime.timedelta(days=days)),
-    }
 
 
 def _utc(moment: datetime.datetime) -> str:

@@ -25,7 +25,7 @@ from cuassay.contract.facts import (
 )
 from cuassay.inputs.geometry import elements, shares_of, workload_sizes
 from cuassay.model.case import Case
-from cuassay.model.problem import Axis, ExprAxis, Problem, VarAxis, Workload
+from cuassay.model.problem import ExprAxis, Problem, VarAxis, Workload
 
 # Odd primes say that an axis is free; powers of two which tiles a reference insists on.
 _PROPOSED = (13, 7, 2, 3, 5, 1, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -108,7 +108,12 @@ def learn_sizes(acceptor: Acceptor) -> tuple[Problem, tuple[Known, ...]]:
             axes[position] = VarAxis(name=name, sizes=sizes)
             found = OnlySizes(axis=name, sizes=sizes)
         facts.append(Known(fact=found, evidence=Evidence(source=Source.TRIALS)))
-    learnt = dataclasses.replace(problem, axes=_in_order(axes, problem))
+    # A tied axis comes after what it follows from, and before what uses it.
+    declared = {axis.name for axis in problem.axes if isinstance(axis, ExprAxis)}
+    free = [axis for axis in axes if not isinstance(axis, ExprAxis)]
+    tied = [axis for axis in axes if isinstance(axis, ExprAxis) and axis.name not in declared]
+    given = [axis for axis in axes if isinstance(axis, ExprAxis) and axis.name in declared]
+    learnt = dataclasses.replace(problem, axes=(*free, *tied, *given))
     return _with_rules(acceptor, base, learnt, facts)
 
 
@@ -245,15 +250,6 @@ def _tie(acceptor: Acceptor, base: Case, name: str, refused: Sequence[str]) -> s
 
 def _size(problem: Problem, workload: Workload, name: str) -> int:
     return workload_sizes(problem, workload)[name]
-
-
-def _in_order(axes: Sequence[Axis], problem: Problem) -> tuple[Axis, ...]:
-    """Return the axes with tied ones after what they follow from, before what uses them."""
-    computed = [axis for axis in axes if isinstance(axis, ExprAxis)]
-    declared = {axis.name for axis in problem.axes if isinstance(axis, ExprAxis)}
-    free = [axis for axis in axes if not isinstance(axis, ExprAxis)]
-    tied = [axis for axis in computed if axis.name not in declared]
-    return (*free, *tied, *(axis for axis in computed if axis.name in declared))
 
 
 def _all_sizes(problem: Problem, name: str) -> tuple[int, ...]:

@@ -225,7 +225,10 @@ def _cuda(
     sources = _shipped(file, text, whole_folder=whole_folder)
     if any(cuda_text.is_extension(source.text) for source in sources):
         names = [name for source in sources for name in cuda_text.exported(source.text)]
-        entry = function or _exported_entry(names, problem)
+        entry = function or next(
+            (name for name in (ENTRY, problem.name) if name in names),
+            names[0] if len(names) == 1 else None,
+        )
         if entry is None or (names and entry not in names):
             raise CandidateError(
                 f"{file}: {UnknownNameError('exported function', entry or ENTRY, names)}; "
@@ -280,10 +283,3 @@ def _cuda(
         zero_outputs=declared.zero_outputs,
         origin=file.absolute(),
     )
-
-
-def _exported_entry(names: list[str], problem: Problem) -> str | None:
-    for name in (ENTRY, problem.name):
-        if name in names:
-            return name
-    return names[0] if len(names) == 1 else None

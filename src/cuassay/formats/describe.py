@@ -25,7 +25,6 @@ from cuassay.model.problem import (
     Reference,
     ScalarSpec,
     TensorSpec,
-    Workload,
 )
 
 # What the author of a file wrote, where `run` is the adapter's around it.
@@ -123,7 +122,15 @@ def problem_document(
         "inputs": [_spec(spec) for spec in problem.inputs],
         "outputs": [_spec(spec) for spec in problem.outputs],
         "domains": {spec.name: _domain(spec) for spec in problem.inputs},
-        "workloads": [_workload(workload, problem) for workload in problem.workloads],
+        "workloads": [
+            {
+                "id": workload.id,
+                "axes": resolve(problem.axes, workload.axes),
+                "sources": serial.to_json(workload.sources),
+                "tolerance": serial.to_json(workload.tolerance),
+            }
+            for workload in problem.workloads
+        ],
         "tolerance": serial.to_json(problem.workloads[0].tolerance) if problem.workloads else None,
         "accumulation": problem.accumulation.value,
         "precision": policy_of(problem).value,
@@ -166,12 +173,3 @@ def _spec(spec: InputSpec) -> dict[str, Any]:
 def _domain(spec: TensorSpec | ScalarSpec) -> dict[str, Any]:
     described: dict[str, Any] = serial.to_json(spec.domain)
     return {**described, "words": domain_words(spec.domain), "source": spec.domain_source}
-
-
-def _workload(workload: Workload, problem: Problem) -> dict[str, Any]:
-    return {
-        "id": workload.id,
-        "axes": resolve(problem.axes, workload.axes),
-        "sources": serial.to_json(workload.sources),
-        "tolerance": serial.to_json(workload.tolerance),
-    }

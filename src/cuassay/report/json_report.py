@@ -21,7 +21,6 @@ from cuassay.model.events import (
 )
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Finding, Growth
-from cuassay.model.proofs import Proof
 from cuassay.model.scope import Scope
 from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Span, Speed, Verdict
 from cuassay.report import words
@@ -74,7 +73,15 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "coverage": [_coverage(axis) for axis in verdict.coverage],
         "executed": [_executed(view) for view in verdict.sources],
         "walls": _texts(verdict.walls),
-        "proved": [_proof(one) for one in verdict.proved],
+        "proved": [
+            {
+                "property": one.what.value,
+                "answer": one.answer.value,
+                "scope": [clean(line) for line in one.scope],
+                "reason": clean(one.reason),
+            }
+            for one in verdict.proved
+        ],
         "launches": {
             "made": verdict.launches.made,
             "judged": verdict.launches.judged,
@@ -119,15 +126,6 @@ def _scope(scope: Scope) -> dict[str, Any]:
             {"file": clean(one.file), "lines": [one.line, one.last], "test": clean(one.test)}
             for one in scope.unreached
         ],
-    }
-
-
-def _proof(one: Proof) -> dict[str, Any]:
-    return {
-        "property": one.what.value,
-        "answer": one.answer.value,
-        "scope": [clean(line) for line in one.scope],
-        "reason": clean(one.reason),
     }
 
 

@@ -68,17 +68,14 @@ class _Scanner:
                 yield from self._flush("text")
                 yield Statement("close", "", self._line)
         else:
-            self._add(token)
+            if not self._pieces:
+                if not token.strip():
+                    return
+                self._start = self._line
+            self._pieces.append(token)
 
     def end(self) -> Iterator[Statement]:
         yield from self._flush("text")
-
-    def _add(self, token: str) -> None:
-        if not self._pieces:
-            if not token.strip():
-                return
-            self._start = self._line
-        self._pieces.append(token)
 
     def _open(self) -> Iterator[Statement]:
         text = "".join(self._pieces).strip()

@@ -128,7 +128,22 @@ def load_kernelbench_problem(
             told[axis] = (*told.get(axis, ()), *built[one][1])
     specs, outputs = _specs(probe, learnt)
     state = {one: f"state_{re.sub(r'[^0-9a-zA-Z_]', '_', one)}" for one in probe.state}
-    inputs = (*specs, *_state_specs(probe, learnt, state))
+    before = sum(1 for value in probe.leaves.values() if hasattr(value, "shape"))
+    shape_of = dict(zip(probe.state, learnt.shapes[before:], strict=False))
+    inputs = (
+        *specs,
+        *(
+            TensorSpec(
+                name=state[name],
+                dtype=dtype,
+                shape=shape_of[name],
+                domain=_STATE,
+                domain_source="inferred",
+                description=f"{name} of the model",
+            )
+            for name, dtype in probe.state.items()
+        ),
+    )
     size_specs = tuple(
         ScalarSpec(
             name=f"{adapter.BUILT}{axis}",
@@ -867,24 +882,6 @@ def _scalar(name: str, value: Any) -> ScalarSpec:
         )
     dtype = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT32}[type(value)]
     return ScalarSpec(name=name, dtype=dtype, domain=Choice(values=(value,)), default=value)
-
-
-def _state_specs(
-    probe: _Probe, learnt: shapes.Learnt, names: Mapping[str, str]
-) -> tuple[TensorSpec, ...]:
-    before = sum(1 for value in probe.leaves.values() if hasattr(value, "shape"))
-    shape_of = dict(zip(probe.state, learnt.shapes[before:], strict=False))
-    return tuple(
-        TensorSpec(
-            name=names[name],
-            dtype=dtype,
-            shape=shape_of[name],
-            domain=_STATE,
-            domain_source="inferred",
-            description=f"{name} of the model",
-        )
-        for name, dtype in probe.state.items()
-    )
 
 
 def _axes(

@@ -271,7 +271,14 @@ class Examination:
                 outcome = self._skipped(check)
                 if outcome is None:
                     trial = self._trial.for_check(check.worth)
-                    proposed = self._proposed(trial, check, tally)
+                    scenarios = self._affordable(trial, check, tally)
+                    if check.needs.split is Split.AT_ONCE and self._ahead is not None:
+                        listed = list(scenarios)
+                        if len(listed) > 1:
+                            self._ahead(listed)
+                        scenarios = iter(listed)
+                    proposed = Proposed(check, tally, scenarios, emit=self._emit)
+                    self.proposed = proposed if check.needs.split is Split.AMONG_SIDES else None
                     try:
                         await self._take_part(trial, proposed)
                     finally:
@@ -340,18 +347,6 @@ class Examination:
             return Skipped(reason=reason, applicable=False)
         missing = check.missing()
         return Skipped(reason=missing) if missing else None
-
-    def _proposed(self, trial: JudgeTrial, check: Check, tally: Tally) -> Proposed:
-        """Return what a check proposes; lanes may share it, or it begins ahead of its turn."""
-        scenarios = self._affordable(trial, check, tally)
-        if check.needs.split is Split.AT_ONCE and self._ahead is not None:
-            listed = list(scenarios)
-            if len(listed) > 1:
-                self._ahead(listed)
-            scenarios = iter(listed)
-        proposed = Proposed(check, tally, scenarios, emit=self._emit)
-        self.proposed = proposed if check.needs.split is Split.AMONG_SIDES else None
-        return proposed
 
     async def _after(self, trial: JudgeTrial, proposed: Proposed) -> Outcome:
         """Return how a check ends once all that it proposed ran, and what a search came upon."""

@@ -91,7 +91,11 @@ def make_truth(
         item.trusted(own, as_written=True)
         item.trusted(other, as_written=False)
     roundoff = form_of(accumulation).unit_roundoff
-    if _in_float64(inputs, specs):
+    # A float64 output of narrower inputs is a wide container: trusted implementations may compute
+    # it in the declared accumulation, in any order.
+    floating = [one for one in inputs if isinstance(one, Tensor) and one.is_floating_point()]
+    wide = all(one.dtype is torch.float64 for one in floating)
+    if wide and all(spec.dtype is DType.FLOAT64 for spec in specs):
         roundoff = form_of(DType.FLOAT64).unit_roundoff
     count = _draw_count(plain, budget_bytes) if draws is None else draws
     traits = input_traits(inputs)
@@ -274,17 +278,6 @@ def _collectors(
         collector(spec, output, nominal_of(output), hits.get(spec.name))
         for spec, output in zip(specs, plain, strict=True)
     ]
-
-
-def _in_float64(inputs: Sequence[Value], specs: Sequence[TensorSpec]) -> bool:
-    """Whether every number that goes in and comes out is float64.
-
-    A float64 output of narrower inputs is a wide container: trusted implementations may compute
-    it in the declared accumulation, in any order.
-    """
-    floating = [one for one in inputs if isinstance(one, Tensor) and one.is_floating_point()]
-    wide = all(one.dtype is torch.float64 for one in floating)
-    return wide and all(spec.dtype is DType.FLOAT64 for spec in specs)
 
 
 def _draw_count(plain: Sequence[Tensor], budget_bytes: int | None) -> int:

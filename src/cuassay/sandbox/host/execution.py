@@ -82,7 +82,8 @@ class Execution:
     async def run(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Termination:
         """Execute every step, or as many as the worker lives for."""
         try:
-            await self._ask(self._beginning())
+            sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
+            await self._ask({"do": "begin", "cases": sizes})
             for index in range(len(self._scenario.steps)):
                 self._index = index
                 self.records.append(await self._step(inputs, answers))
@@ -124,11 +125,6 @@ class Execution:
 
     async def _ask(self, message: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
         return await self._reply_to(self._worker.post({**message}, fds))
-
-    def _beginning(self) -> dict[str, Any]:
-        """Return what prepares the process for a scenario."""
-        sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
-        return {"do": "begin", "cases": sizes}
 
     async def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> StepRecord:
         """Run the current step; give the worker up where its device context did not survive it."""
@@ -237,7 +233,14 @@ class Execution:
         Nothing is fetched then: making room for it would cost the judge what it announces.
         """
         expected = max(
-            (_output_bytes(self._problem, case.axes) for case in self._scenario.cases), default=0
+            (
+                sum(
+                    nbytes(spec.dtype.value, shape_of(spec.shape, case.axes))
+                    for spec in self._problem.outputs
+                )
+                for case in self._scenario.cases
+            ),
+            default=0,
         )
         allowed = _SPARE_BYTES + _SPARE_TIMES * expected
         announced = sum(
@@ -285,8 +288,3 @@ class Execution:
         for package in self._packages.values():
             package.close()
         self._packages.clear()
-
-
-def _output_bytes(problem: Problem, axes: Mapping[str, int]) -> int:
-    """Return the bytes of a problem's outputs at the sizes `axes`."""
-    return sum(nbytes(spec.dtype.value, shape_of(spec.shape, axes)) for spec in problem.outputs)
