@@ -49,7 +49,7 @@ def run_audit(
     """
     started = time.monotonic()
     folder.path.mkdir(parents=True, exist_ok=True)
-    with locked(folder.path, what="audit"):
+    with locked(folder.path):
         written = results_of(folder.path)
         kept = {}
         for item in plan.items:

@@ -40,7 +40,7 @@ def run_powers(
     """
     started = time.monotonic()
     folder.path.mkdir(parents=True, exist_ok=True)
-    with locked(folder.path, what="audit"):
+    with locked(folder.path):
         salt = f"{header.profile.value} {header.strict}"
         keys = {p.where: problem_key(p, root=header.tree, salt=salt) for p in problems}
         folder.begin(header, (), oddities)

@@ -78,7 +78,7 @@ def load_python(
 
         around = cuda_facade
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_translated(root, "importing", on_cpu=on_cpu))
+        stack.enter_context(_translated(root, on_cpu=on_cpu))
         stack.enter_context(around())
         if "cpp_extension" in text:
             # Make torch's extension builder find the toolkit, build for one device, and build fast
@@ -172,7 +172,7 @@ def _entry(module: types.ModuleType, candidate: Candidate) -> Callable[..., obje
 
 
 @contextlib.contextmanager
-def _translated(root: Path, doing: str, *, on_cpu: bool) -> Iterator[None]:
+def _translated(root: Path, *, on_cpu: bool) -> Iterator[None]:
     """Turn whatever the candidate raises into BuildError, or MissingToolError with cause."""
     try:
         yield
@@ -184,7 +184,7 @@ def _translated(root: Path, doing: str, *, on_cpu: bool) -> Iterator[None]:
             raise MissingToolError(missing) from error
         log = candidate_traceback(error, root)
         last = f"{type(error).__name__}: {error}".split("\n", 1)[0][:300]
-        raise BuildError(f"{doing} the candidate failed: {last}", log) from error
+        raise BuildError(f"importing the candidate failed: {last}", log) from error
 
 
 def _missing(error: BaseException, root: Path, *, on_cpu: bool) -> str:

@@ -205,11 +205,14 @@ def read_seed(value: int | None) -> int | None:
     return value
 
 
-def absolute_folder(value: str, *, option: str) -> str:
-    """Return a folder made absolute, or nothing as given. Raises UsageError where it is none."""
+def recorded_folder(value: str) -> str:
+    """Return the folder of `--recorded` made absolute, empty where none is given.
+
+    Raises UsageError where it is none.
+    """
     path = Path(value).expanduser().absolute()
     if value and not path.is_dir():
-        raise UsageError(f"{option} {value} is not a folder; expected one that exists")
+        raise UsageError(f"--recorded {value} is not a folder; expected one that exists")
     return str(path) if value else ""
 
 

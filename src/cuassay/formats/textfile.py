@@ -13,6 +13,7 @@ from cuassay.beneath import LeavesError, open_beneath
 from cuassay.errors import UsageError
 
 SOURCE_LIMIT_BYTES = 8 * 2**20  # a hand-written or generated source file is far smaller
+_SHOWN = 3  # messages of one file
 JSON_LIMIT_BYTES = 128 * 2**20  # workload files with thousands of lines stay below
 
 
@@ -143,9 +144,9 @@ def _short(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def fail_all(error: type[UsageError], messages: Iterable[str], *, shown: int = 3) -> NoReturn:
+def fail_all(error: type[UsageError], messages: Iterable[str]) -> NoReturn:
     """Raise `error` with the first few of `messages`, one a line, and how many more there are."""
     listed = list(messages)
-    more = len(listed) - shown
+    more = len(listed) - _SHOWN
     tail = [f"... and {more} more like these"] if more > 0 else []
-    raise error("\n".join([*listed[:shown], *tail]))
+    raise error("\n".join([*listed[:_SHOWN], *tail]))

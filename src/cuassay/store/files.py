@@ -89,8 +89,8 @@ def _has_ended(process: str) -> bool:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, *, what: str) -> Iterator[None]:
-    """Hold the lock of a folder; it ends with the process, however that ends.
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of an audit's folder; it ends with the process, however that ends.
 
     What a killed process had forked may hold its lock for a moment longer, and is waited for.
     Raises UsageError where another process holds it.
@@ -106,7 +106,7 @@ def locked(folder: Path, *, what: str) -> Iterator[None]:
                 holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
                 if not _has_ended(holder) or time.monotonic() > given_up:
                     raise UsageError(
-                        f"{what} {folder} is in use by process {holder or 'unknown'}; wait for "
+                        f"audit {folder} is in use by process {holder or 'unknown'}; wait for "
                         "it, stop it, or give another folder"
                     ) from None
             time.sleep(0.05)

@@ -270,7 +270,7 @@ def test_a_full_disk_is_said_once_and_nothing_is_forgotten(
 def test_two_audits_do_not_share_a_folder(tmp_path: Path) -> None:
     root = _tree(tmp_path / "t", 1)
     (tmp_path / "audit").mkdir()
-    with locked(tmp_path / "audit", what="audit"), pytest.raises(UsageError, match="in use"):
+    with locked(tmp_path / "audit"), pytest.raises(UsageError, match="in use"):
         _run(root, tmp_path / "audit")
 
 

@@ -68,7 +68,7 @@ def test_a_whole_file_is_replaced_or_left_alone(
 def test_a_lock_is_exclusive_and_ends_with_its_process(tmp_path: Path) -> None:
     program = (
         "import sys, time\nfrom pathlib import Path\nfrom cuassay.store.files import locked\n"
-        "with locked(Path(sys.argv[1]), what='audit'):\n    print('held', flush=True)\n"
+        "with locked(Path(sys.argv[1])):\n    print('held', flush=True)\n"
         "    time.sleep(60)\n"
     )
     holder = subprocess.Popen(
@@ -77,12 +77,12 @@ def test_a_lock_is_exclusive_and_ends_with_its_process(tmp_path: Path) -> None:
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     expected = rf"audit .* is in use by process {holder.pid}"
-    with pytest.raises(UsageError, match=expected), files.locked(tmp_path, what="audit"):
+    with pytest.raises(UsageError, match=expected), files.locked(tmp_path):
         pass
     holder.kill()
     holder.wait()
     holder.stdout.close()
-    with files.locked(tmp_path, what="audit"):
+    with files.locked(tmp_path):
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
 
 
@@ -92,7 +92,7 @@ def test_what_a_killed_holder_forked_is_waited_for(
     monkeypatch.setattr(files, "_ORPHANS_S", 300.0)  # of a machine that is busy elsewhere
     program = (
         "import os, sys, time\nfrom pathlib import Path\nfrom cuassay.store.files import locked\n"
-        "with locked(Path(sys.argv[1]), what='audit'):\n"
+        "with locked(Path(sys.argv[1])):\n"
         "    if os.fork() == 0:\n        time.sleep(0.5)\n        os._exit(0)\n"
         "    print('held', flush=True)\n    time.sleep(60)\n"
     )
@@ -103,5 +103,5 @@ def test_what_a_killed_holder_forked_is_waited_for(
         assert process.stdout.readline() == "held\n"
         process.kill()
         process.wait()
-        with files.locked(tmp_path, what="audit"):
+        with files.locked(tmp_path):
             assert (tmp_path / ".lock").read_text() == str(os.getpid())

@@ -48,7 +48,6 @@ class Code:
 
     ir: str
     thread_bytes: int
-    exchange_bytes: int
     local_offset: int
     copy_offset: int
     copy_slots: int
@@ -136,7 +135,6 @@ def generate(program: Program, options: Options) -> Code:
     return Code(
         ir="\n".join(lines),
         thread_bytes=total,
-        exchange_bytes=exchange,
         local_offset=local_offset,
         copy_offset=copies,
         copy_slots=slots,

@@ -30,7 +30,6 @@ _WORDS = {  # launch functions by how many machine words their arguments take
 }
 # cudaLaunchKernel(function, grid, block, parameters, shared bytes, stream) and its like; those
 # with a leading __ are what nvcc makes of <<<>>> from CUDA 13 on, and take a cudaKernel_t.
-_BY_STUB = ("cudaLaunchKernel", "cudaLaunchKernel_ptsz", "cudaLaunchCooperativeKernel")
 _BY_HANDLE = ("__cudaLaunchKernel", "__cudaLaunchKernel_ptsz")
 _LOW = (1 << 32) - 1
 # cudaLaunchConfig_t and CUlaunchConfig have their attributes at the same place: (id, padding, a

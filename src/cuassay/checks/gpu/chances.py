@@ -11,8 +11,8 @@ from math import expm1, log, log1p, sqrt
 _Z95 = 1.959964  # of a two-sided 95 % interval of the normal distribution
 
 
-def wilson(hits: int, trials: int, *, z: float = _Z95) -> tuple[float, float]:
-    """Return Wilson's score interval of the chance behind `hits` of `trials`, 95 % by default.
+def wilson(hits: int, trials: int) -> tuple[float, float]:
+    """Return Wilson's score interval of the chance behind `hits` of `trials`, at 95 %.
 
     Raises ValueError for no trials or more hits than trials.
     """
@@ -20,9 +20,9 @@ def wilson(hits: int, trials: int, *, z: float = _Z95) -> tuple[float, float]:
         raise ValueError(
             f"{hits} hits in {trials} trials; expected 0 <= hits <= trials, trials > 0"
         )
-    share, weight = hits / trials, z * z / trials
+    share, weight = hits / trials, _Z95 * _Z95 / trials
     middle = share + weight / 2
-    spread = z * sqrt(share * (1 - share) / trials + weight / (4 * trials))
+    spread = _Z95 * sqrt(share * (1 - share) / trials + weight / (4 * trials))
     low, high = (middle - spread) / (1 + weight), (middle + spread) / (1 + weight)
     return max(0.0, low if hits else 0.0), min(1.0, high if hits < trials else 1.0)
 

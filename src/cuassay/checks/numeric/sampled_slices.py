@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 from cuassay.checks.base import Run, Trial
 from cuassay.checks.numeric.listed_sizes import elements_of
@@ -52,12 +51,10 @@ def covers_all(problem: Problem, relation: RowsIndependent) -> bool:
     return not relation.outputs or {spec.name for spec in problem.outputs} <= set(relation.outputs)
 
 
-def secret_places(
-    length: int, *, most: int, seed: int, wanted: Collection[int] = ()
-) -> tuple[int, ...]:
-    """Return the slices that are judged, sorted: both ends, those `wanted`, and secret ones."""
+def secret_places(length: int, *, most: int, seed: int) -> tuple[int, ...]:
+    """Return the slices that are judged, sorted: both ends and secret ones."""
     draw = random.Random(seed)
-    found = {0, 1, length - 2, length - 1, *wanted}
+    found = {0, 1, length - 2, length - 1}
     found |= {draw.randrange(length) for _ in range(most)}
     return tuple(sorted(place for place in found if 0 <= place < length))
 
@@ -69,8 +66,6 @@ def sampled_call(
     places: tuple[int, ...],
     *,
     label: str,
-    fresh: bool = False,
-    timeout_s: float | None = None,
 ) -> Scenario | None:
     """Return one call on `whole` of which slices `places` along `axis` are read.
 
@@ -86,8 +81,7 @@ def sampled_call(
         Call(slot="a", result="r"),
         ReadSlices(result="r", axis=spec.shape.index(axis), places=places),
     )
-    made = Scenario(label=label, cases=(few, whole), steps=steps, fresh=fresh)
-    return made if timeout_s is None else replace(made, timeout_s=timeout_s)
+    return Scenario(label=label, cases=(few, whole), steps=steps)
 
 
 def slices_read(scenario: Scenario, run: Run) -> Iterator[Read]:

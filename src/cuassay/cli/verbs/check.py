@@ -133,7 +133,7 @@ def check(
             arch=arch,
             own_problem=agreed,
             written_from=against.written_from,
-            recorded=options.absolute_folder(recorded, option="--recorded"),
+            recorded=options.recorded_folder(recorded),
             gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
             budget_s=options.duration_s(budget, option="--budget"),
             **judging.chosen(),

@@ -36,7 +36,6 @@ _CLOCKS = ("time", "datetime")
 _THREADS = ("get_num_threads", "get_num_interop_threads")
 _MAKING = ("zeros", "ones", "empty", "full", "tensor", "new_", "arange")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _Chosen = ast.IfExp | ast.BoolOp | ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 

@@ -19,14 +19,13 @@ _ROWS = 12  # of each table; --json has them all
 _CLASSES = 10
 
 
-def plan_lines(items: Sequence[AuditItem], *, left_out: int, kept: int = 0) -> Iterator[str]:
+def plan_lines(items: Sequence[AuditItem], *, left_out: int) -> Iterator[str]:
     """Yield what will be judged: one line for the sum, one for each problem."""
     problems: dict[str, list[AuditItem]] = {}
     for item in items:
         problems.setdefault(item.problem_name, []).append(item)
     rest = f", {left_out} left out by the filters" if left_out else ""
-    again = f", {kept} of them judged before" if kept else ""
-    yield f"{len(items)} candidates of {len(problems)} problems{rest}{again}"
+    yield f"{len(items)} candidates of {len(problems)} problems{rest}"
     rows = [
         (one_line(name, limit=_NAME), found[0].family, found[0].format, _names(found))
         for name, found in sorted(problems.items())
@@ -34,15 +33,15 @@ def plan_lines(items: Sequence[AuditItem], *, left_out: int, kept: int = 0) -> I
     yield from _columns(("problem", "family", "format", "candidates"), rows)
 
 
-def oddity_lines(oddities: Sequence[Oddity], *, shown: int = _ROWS) -> Iterator[str]:
+def oddity_lines(oddities: Sequence[Oddity]) -> Iterator[str]:
     """Yield what was passed over, and why."""
     if not oddities:
         return
     yield f"Passed over ({len(oddities)})"
-    for oddity in oddities[:shown]:
+    for oddity in oddities[:_ROWS]:
         place = f"{one_line(oddity.path, limit=200)}: " if oddity.path else ""
         yield f"  {place}{one_line(oddity.message, limit=300)}"
-    yield from _more(len(oddities) - shown)
+    yield from _more(len(oddities) - _ROWS)
 
 
 def result_line(result: AuditResult, done: int, total: int) -> str:

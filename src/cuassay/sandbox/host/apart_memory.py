@@ -63,7 +63,7 @@ class SharedArguments:
             for (name, tensor), offset in zip(tensors.items(), offsets, strict=True)
         }
         self._before = {name: tensors[name].clone() for name in updated}
-        self.fd = make_memory("shared", size=self.size)
+        self.fd = make_memory(self.size)
         for name, tensor in tensors.items():
             self._put(name, tensor)
         self.layout = [

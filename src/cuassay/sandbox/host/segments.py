@@ -73,7 +73,7 @@ def _seal(fd: int) -> None:
 
 
 def _memfd(size: int) -> int:
-    fd = make_memory("shared", size=max(size, 1), flags=os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = make_memory(max(size, 1), flags=os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SIZE_SEALS)
     return fd
 

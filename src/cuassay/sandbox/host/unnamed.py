@@ -20,9 +20,9 @@ _ANONYMOUS = b"/dev/zero (deleted)\n"
 _made: dict[tuple[int, int], int] = {}
 
 
-def make_memory(name: str, *, size: int = 0, flags: int = os.MFD_CLOEXEC) -> int:
+def make_memory(size: int, *, flags: int = os.MFD_CLOEXEC) -> int:
     """Return a descriptor of new memory of `size` bytes that processes of a candidate may hold."""
-    made = os.memfd_create(name, flags)
+    made = os.memfd_create("shared", flags)
     os.ftruncate(made, size)
     found = os.fstat(made)
     _made[found.st_dev, found.st_ino] = size

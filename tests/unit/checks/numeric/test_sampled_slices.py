@@ -19,11 +19,11 @@ from tests.support.fake_trial import FakeTrial, row_sum, scaled_add
 
 
 def test_both_ends_are_judged_and_secret_ones_between() -> None:
-    places = secret_places(1000, most=5, seed=1, wanted=(500, 5000))
+    places = secret_places(1000, most=5, seed=1)
     assert places == tuple(sorted(set(places)))
-    assert {0, 1, 500, 998, 999} <= set(places)
+    assert {0, 1, 998, 999} <= set(places)
     assert all(0 <= place < 1000 for place in places)
-    assert places != secret_places(1000, most=5, seed=2, wanted=(500, 5000))
+    assert places != secret_places(1000, most=5, seed=2)
     assert secret_places(1, most=5, seed=1) == (0,)
     assert secret_places(3, most=0, seed=1) == (0, 1, 2)
 
@@ -31,12 +31,11 @@ def test_both_ends_are_judged_and_secret_ones_between() -> None:
 def test_the_slices_alone_and_the_whole_are_the_cases_of_a_call() -> None:
     made = row_sum().problem
     whole = Case(label="w", axes={"rows": 400, "cols": 8}, fills={"x": Fill(kind="normal")})
-    found = sampled_call(made, whole, "rows", (0, 7, 399), label="large", timeout_s=9.0)
+    found = sampled_call(made, whole, "rows", (0, 7, 399), label="large")
     assert found is not None
     few, kept = found.cases
     assert (few.axes["rows"], kept) == (3, whole)
     assert few.fills["x"].parameters["take"] == (0, 7, 399)
-    assert found.timeout_s == 9.0
     read = next(step for step in found.steps if isinstance(step, ReadSlices))
     assert (read.axis, read.places) == (0, (0, 7, 399))
     assert any(isinstance(step, Call) for step in found.steps)

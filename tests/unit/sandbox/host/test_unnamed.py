@@ -71,7 +71,7 @@ def test_a_sparse_table_that_nobody_touched_is_not_counted(tmp_path: Path) -> No
 
 
 def test_what_the_judge_made_is_not_counted_but_what_makes_it_longer_is(tmp_path: Path) -> None:
-    made = make_memory("shared", size=4 * _MIB)
+    made = make_memory(4 * _MIB)
     with mmap.mmap(made, 4 * _MIB) as mapped:
         mapped.write(bytes(4 * _MIB))
     with _holding("pass", tmp_path, made) as pid:

@@ -75,11 +75,10 @@ def as_single(cx: Emit, bits: str, type_: str) -> str:
     return cx.let(f"bitcast i32 {cx.let(f'shl i32 {wide}, 16')} to float")
 
 
-def exact_of(cx: Emit, value: Value, lane: int = 0, bits: str | None = None) -> tuple[str, str]:
-    """Return (exact, actual) of a float value, or of the `bits` of one lane, as doubles."""
-    actual = as_double(cx, bits or value.bits, value.type)
-    delta = value.lane(lane)
-    return exactly(cx, actual, delta), actual
+def exact_of(cx: Emit, value: Value) -> tuple[str, str]:
+    """Return (exact, actual) of a float value, as doubles."""
+    actual = as_double(cx, value.bits, value.type)
+    return exactly(cx, actual, value.lane(0)), actual
 
 
 def exactly(cx: Emit, actual: str, shadow: str) -> str:

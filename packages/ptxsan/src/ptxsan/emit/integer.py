@@ -8,7 +8,6 @@ from ptxsan.emit.values import Value, is_signed, width_of
 from ptxsan.syntax import Instruction
 
 INTEGERS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "b8", "b16", "b32", "b64")
-_SIMPLE = {"add": "add", "sub": "sub"}
 
 
 def _operands(cx: Emit, ins: Instruction, type_: str, count: int) -> list[Value]:

@@ -29,7 +29,7 @@ from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.limits import Limits
 
 
-def call_once(folder: Path, *, confine: bool = True) -> str:
+def call_once(folder: Path) -> str:
     """Build and call; return what was raised, or an empty string."""
     held = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     device, recipe = Device(held["device"]), held["recipe"]
@@ -39,11 +39,11 @@ def call_once(folder: Path, *, confine: bool = True) -> str:
         inputs={k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in values.items()},
         owned=True,
     )
-    if confine:  # the tool has connected by now: CUDA has started
-        writable = (str(folder / "work"), str(recipe["folder"]))
-        sandbox.restrict(
-            Limits(), device=device, writable=writable, readable=held["readable"], namespaces={}
-        )
+    # The tool has connected by now: CUDA has started.
+    writable = (str(folder / "work"), str(recipe["folder"]))
+    sandbox.restrict(
+        Limits(), device=device, writable=writable, readable=held["readable"], namespaces={}
+    )
     candidate = serial.from_json(Candidate, recipe["candidate"])
     problem = serial.from_json(Problem, recipe["problem"])
     module, _, function = str(recipe["builder"]).partition(":")
