@@ -563,12 +563,11 @@ class _Run:
             data_dependent=loaded.dependent, schedule=schedule, inconclusive=inconclusive,
             not_covered=NOT_COVERED, left_out=left_out, sites=sites,
             printed=printed.lines(self._launch, state), output=printed.output(state),
-            touched=touched, unended=_unended(self._launch, state),
+            touched=touched,
+            unended=tuple(
+                n for n, one in enumerate(self._launch.parts) if state.ended(n) < one.blocks
+            ),
         )  # fmt: skip
-
-
-def _unended(launch: Launch, state: LaunchState) -> tuple[int, ...]:
-    return tuple(index for index, one in enumerate(launch.parts) if state.ended(index) < one.blocks)
 
 
 def _depends_on_order(state: LaunchState) -> bool:

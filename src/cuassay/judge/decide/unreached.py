@@ -415,11 +415,11 @@ def _only_raises(body: Sequence[ast.stmt]) -> bool:
                 return False
             case _:
                 pass
-    return all(isinstance(one, ast.Pass) or _is_text(one) for one in body)
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return all(
+        isinstance(one, ast.Pass)
+        or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+        for one in body
+    )
 
 
 def _name_of(node: ast.expr) -> str:

@@ -342,7 +342,11 @@ def _partial_tile(subject: Subject) -> Experiment | None:
                 padded.append((whole, tail, next_whole))
     if not padded:
         return None
-    listed = [case for case in _listed(subject) if not _has_tail(subject, case)]
+    listed = [
+        case
+        for case in _listed(subject)
+        if not any(case.axes[axis.name] % _TILES[0] for axis in subject.problem.var_axes())
+    ]
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         if any(_is(replies, f"listed {number}", False) for number in range(len(listed))):
@@ -729,10 +733,6 @@ def moved_one_axis(subject: Subject) -> Iterator[Case]:
             case = _at(subject, {axis.name: fitted}) if fitted != size else None
             if case is not None:
                 yield case
-
-
-def _has_tail(subject: Subject, case: Case) -> bool:
-    return any(case.axes[axis.name] % _TILES[0] for axis in subject.problem.var_axes())
 
 
 def _distance(problem: Problem, first: Case, second: Case) -> tuple[int, float]:

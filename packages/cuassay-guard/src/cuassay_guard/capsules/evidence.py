@@ -143,7 +143,7 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
     redacted = _redacted(job, policy, order)
     notes = []
     for name, tensor in named.items():
-        why = _why(name, large=large, redacted=redacted)
+        why = "redacted" if name in redacted else "larger than max_bytes" if large else ""
         host = tensor.detach().cpu().contiguous()
         digest = hashlib.sha256(salt.encode())
         digest.update(raw_bytes(host).numpy().tobytes())
@@ -218,12 +218,6 @@ def _redacted(job: CheckJob, policy: CapsulePolicy, order: Sequence[int]) -> set
         first = len(order)
         found |= {f"in{first + i}" for i in range(job.upstream)}
     return found
-
-
-def _why(name: str, *, large: bool, redacted: set[str]) -> str:
-    if name in redacted:
-        return "redacted"
-    return "larger than max_bytes" if large else ""
 
 
 def environment() -> dict[str, str]:

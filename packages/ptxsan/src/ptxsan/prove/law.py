@@ -488,16 +488,14 @@ def _words(
                 for row, here in zip(rows, bases, strict=True)
             ]
             lengths[number] = fitter.fit(sizes)
-    called = tuple(_called(rows, bases) for bases in reached)
-    return found, tuple(lengths), called, tuple(reached)
-
-
-def _called(rows: list[Launched], bases: tuple[int, ...]) -> frozenset[str]:
-    """Return the names that a region has in some launch."""
-    return frozenset(
-        dict(zip((base for base, _ in row.regions), row.names, strict=False)).get(here, "")
-        for row, here in zip(rows, bases, strict=True)
+    called = tuple(  # the names that a region has in some launch
+        frozenset(
+            dict(zip((base for base, _ in row.regions), row.names, strict=False)).get(here, "")
+            for row, here in zip(rows, bases, strict=True)
+        )
+        for bases in reached
     )
+    return found, tuple(lengths), called, tuple(reached)
 
 
 def _region(row: Launched, value: int) -> tuple[int, int] | None:
