@@ -37,16 +37,18 @@ class Port(Protocol):
 
 
 class _Begun(_WORK):  # type: ignore[misc]
-    """A collective that has begun."""
+    """Collectives that have begun with one call."""
 
-    def __init__(self, port: Port, number: int, filled: Tensors) -> None:
+    def __init__(self, port: Port, numbers: Sequence[int], filled: Tensors) -> None:
         super().__init__()
-        self._port, self._number, self._filled, self._over = port, number, filled, False
+        self._port, self._over = port, False
+        self.numbers, self.filled = numbers, filled
 
     def wait(self, timeout: datetime.timedelta = datetime.timedelta(0)) -> bool:
-        """Wait for the collective."""
+        """Wait for the collectives."""
         if not self._over:
-            self._port.wait(self._number)
+            for number in self.numbers:
+                self._port.wait(number)
             self._over = True
         return True
 
@@ -69,7 +71,7 @@ class _Begun(_WORK):  # type: ignore[misc]
     def result(self) -> Tensors:
         """Return the tensors that it fills."""
         self.wait()
-        return self._filled
+        return self.filled
 
     def get_future(self) -> Any:
         """Return a future of the tensors that it fills, once they are there."""
@@ -124,7 +126,7 @@ class Group(_GROUP):  # type: ignore[misc]
             takes=tuple(one.numel() for one in into),
             line=_callers_line(),
         )
-        return _Begun(self.port, self.port.post(operation, given, into), into)
+        return _Begun(self.port, [self.port.post(operation, given, into)], into)
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> _Begun:
         """Begin an all_reduce."""
@@ -153,6 +155,16 @@ class Group(_GROUP):  # type: ignore[misc]
 
     _allgather_base = all_gather_single
 
+    def all_gather_single_coalesced(
+        self, outputs: Tensors, inputs: Tensors, opts: Any = None
+    ) -> _Begun:
+        """Begin an all_gather_into_tensor of each pair, as functional collectives do."""
+        return self._all(
+            [self.all_gather_single(*pair, opts) for pair in zip(outputs, inputs, strict=True)]
+        )
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
     def gather(self, outputs: list[Tensors], inputs: Tensors, opts: Any) -> _Begun:
         """Begin a gather."""
         into = outputs[0] if self._place == opts.rootRank else []
@@ -174,6 +186,16 @@ class Group(_GROUP):  # type: ignore[misc]
         )
 
     _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: Tensors, inputs: Tensors, opts: Any
+    ) -> _Begun:
+        """Begin a reduce_scatter_tensor of each pair, as functional collectives do."""
+        return self._all(
+            [self.reduce_scatter_single(*pair, opts) for pair in zip(outputs, inputs, strict=True)]
+        )
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> _Begun:
         """Begin an all_to_all of lists."""
@@ -205,6 +227,14 @@ class Group(_GROUP):  # type: ignore[misc]
     def recv(self, tensors: Tensors, source: int, tag: int) -> _Begun:
         """Begin to receive."""
         return self._begin(Kind.RECV, [], tensors, root=source, tag=tag)
+
+    def _all(self, begun: Sequence[_Begun]) -> _Begun:
+        """Return several that have begun as one."""
+        return _Begun(
+            self.port,
+            [number for one in begun for number in one.numbers],
+            [tensor for one in begun for tensor in one.filled],
+        )
 
     def _pieces(self, tensor: torch.Tensor) -> Tensors:
         """Return a view of equal parts, one of each rank. Raises ValueError where none are."""

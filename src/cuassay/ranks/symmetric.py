@@ -1,8 +1,9 @@
-"""Symmetric memory for ranks on a CPU: each rank's part is a file that all of them map.
+"""Symmetric memory for ranks without a GPU each: every rank's part is memory that all of them map.
 
-torch has symmetric memory on GPUs alone. Here `torch.distributed._symmetric_memory` calls this in
-its place: memory is shared at once, and barriers and signals are collectives of the group, so that
-who waits for whom is known. Kernels on the GPU that use the pointers are the PTX machine's.
+torch's own needs a GPU for each rank. Here `torch.distributed._symmetric_memory` calls this in its
+place: on a CPU a part is a file, on a GPU that ranks share a handle of CUDA IPC. Barriers and
+signals are collectives of the group, so that who waits for whom is known. Flags that kernels on a
+GPU keep in the signal pads are theirs alone.
 """
 
 from __future__ import annotations
@@ -19,57 +20,137 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed import _symmetric_memory as symmetric
 
-_PAD_BYTES = 2048  # of signals, behind the part of each rank
 _SIGNALS = 1 << 20  # tags of signals begin here
+_ALIGNED_BYTES = 16
+Told = tuple[Any, ...]  # what another rank needs to map a part
 
 
-def install(folder: Path) -> None:
-    """Let torch's symmetric memory of this process be in files of `folder`, for CPU tensors."""
-    files: dict[int, Path] = {}
-    numbers = itertools.count()
+class SharedMemory:
+    """What torch calls for symmetric memory, with the names and signatures of its own class."""
 
-    class OnCpu:
-        """What torch calls for symmetric memory."""
+    def __init__(self, folder: Path) -> None:
+        self.signal_pad_size = 2048  # bytes behind each part, as torch has them
+        self._folder = folder
+        self._numbers = itertools.count()
+        self._told: dict[int, tuple[torch.Tensor, Told, str | None]] = {}
+        self._met: dict[tuple[int, str], Memory] = {}
 
-        @staticmethod
-        def empty_strided_p2p(
-            size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device: object
-        ) -> torch.Tensor:
-            """Return a tensor whose memory other ranks can map."""
-            nbytes = prod(size) * dtype.itemsize
-            file = folder / f"symmetric-{os.getpid()}-{next(numbers)}"
-            whole = _mapped(file, -(-nbytes // 16) * 16 + _PAD_BYTES)
-            whole[-_PAD_BYTES:] = 0
-            files[whole.data_ptr()] = file
-            return whole[:nbytes].view(dtype).as_strided(size, stride)
+    def empty_strided_p2p(
+        self,
+        size: Sequence[int],
+        stride: Sequence[int],
+        dtype: torch.dtype,
+        device: object,
+        group_name: str | None = None,
+        alloc_id: int | None = None,
+    ) -> torch.Tensor:
+        """Return a tensor whose memory other ranks can map."""
+        place = torch.device(device)  # type: ignore[call-overload]
+        nbytes = prod(size) * dtype.itemsize
+        total = -(-nbytes // _ALIGNED_BYTES) * _ALIGNED_BYTES + self.signal_pad_size
+        told: Told
+        if place.type == "cuda":
+            whole = torch.empty(total, dtype=torch.uint8, device=place)
+            whole[-self.signal_pad_size :] = 0
+            torch.cuda.synchronize(place)
+            # Nothing is in flight, so that nobody has to wait for the event that comes last.
+            handle = whole.untyped_storage()._share_cuda_()  # type: ignore[no-untyped-call]
+            told = (total, *handle[1:-1])
+        else:
+            file = self._folder / f"symmetric-{os.getpid()}-{next(self._numbers)}"
+            whole = _mapped(file, total)
+            whole[-self.signal_pad_size :] = 0
+            told = total, file
+        self._told[_begins(whole)] = whole, (*told, self.signal_pad_size), group_name
+        return whole[:nbytes].view(dtype).as_strided(size, stride)
 
-        @staticmethod
-        def rendezvous(tensor: torch.Tensor, group_name: str) -> Memory:
-            """Return the way to the memory of all ranks of a group, each of which calls this."""
-            file = files.get(tensor.data_ptr())
-            if file is None:
-                raise RuntimeError(
-                    "the tensor is no symmetric memory; allocate it with symmetric_memory.empty"
-                )
-            group = _resolve_process_group(group_name)  # type: ignore[arg-type]
-            told: list[Any] = [None] * group.size()
-            dist.all_gather_object(told, (str(file), file.stat().st_size), group=group)
-            return Memory(group, [_mapped(Path(path), size) for path, size in told])
+    def rendezvous(self, tensor: torch.Tensor, group_name: str | None = None) -> Memory | None:
+        """Return the way to the memory of all ranks of a group, each of which calls this.
 
-        @staticmethod
-        def set_group_info(*_: object) -> None:
-            """Take what torch tells of a group: its ranks are known."""
+        None for a tensor that is no symmetric memory. A second call for the same memory and group
+        returns what the first one did, without meeting the others.
+        """
+        held = self._told.get(_begins(tensor))
+        if held is None:
+            return None
+        whole, told, allocated_for = held
+        name = group_name or allocated_for or dist.group.WORLD.group_name  # type: ignore[union-attr]
+        place = _begins(tensor), name
+        if place not in self._met:
+            group = _resolve_process_group(name)  # type: ignore[arg-type]
+            others: list[Any] = [None] * group.size()
+            dist.all_gather_object(others, told, group=group)
+            parts = [
+                whole if rank == group.rank() else _opened(one, whole.device)
+                for rank, one in enumerate(others)
+            ]
+            self._met[place] = Memory(group, parts, pad_bytes=told[-1])
+        return self._met[place]
 
-        @staticmethod
-        def is_symm_mem_tensor(tensor: torch.Tensor) -> bool:
-            """Whether a tensor is symmetric memory."""
-            return tensor.data_ptr() in files
+    def is_symm_mem_tensor(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is symmetric memory."""
+        return _begins(tensor) in self._told
 
-    vars(symmetric)["_SymmetricMemory"] = OnCpu
+    def set_group_info(self, *_: object) -> None:
+        """Take what torch tells of a group: its ranks are known."""
+
+    def has_multicast_support(self, *_: object) -> bool:
+        """Whether stores can reach all parts at once: never here."""
+        return False
+
+    def set_backend(self, name: str) -> None:
+        """Take the name of a backend: there is one."""
+
+    def get_backend(self, device: object) -> str:
+        """Return the name of torch's backend that this stands for."""
+        return "CUDA"
+
+    def memset32(self, tensor: torch.Tensor, offset: int, val: int, count: int = 1) -> torch.Tensor:
+        """Write a value into words of 32 bits, from an offset in words."""
+        tensor.view(torch.int32).view(-1)[offset : offset + count] = val
+        return tensor
+
+    def stream_write_value32(self, tensor: torch.Tensor, offset: int, val: int) -> torch.Tensor:
+        """Write one word of 32 bits."""
+        return self.memset32(tensor, offset, val)
+
+
+def install(folder: Path) -> SharedMemory:
+    """Let torch's symmetric memory of this process be shared by files of `folder` or CUDA IPC."""
+    made = SharedMemory(folder)
+    vars(symmetric)["_SymmetricMemory"] = made
+    workspaces: dict[str, torch.Tensor] = {}
+
+    def get_symm_mem_workspace(group_name: str, min_size: int) -> Memory | None:
+        """Return memory of a group for temporary use, of at least `min_size` bytes."""
+        held = workspaces.get(group_name)
+        if held is None or held.numel() < min_size:
+            on_gpu = torch.cuda.is_available()
+            device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else "cpu"
+            held = made.empty_strided_p2p((min_size,), (1,), torch.uint8, device, group_name)
+            workspaces[group_name] = held
+        return made.rendezvous(held, group_name)
+
+    vars(symmetric)["get_symm_mem_workspace"] = get_symm_mem_workspace
+    return made
+
+
+def _begins(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _mapped(file: Path, size: int) -> torch.Tensor:
     return torch.from_file(str(file), shared=True, size=size, dtype=torch.uint8)
+
+
+def _opened(told: Told, device: torch.device) -> torch.Tensor:
+    """Return the part of another rank, as memory of this rank's device."""
+    size, *way, _ = told
+    if device.type != "cuda":
+        return _mapped(way[0], size)
+    # Who opens it from a device may access it from there, wherever it lies.
+    storage = torch.UntypedStorage._new_shared_cuda(device.index, *way, False)
+    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (size,), (1,))
 
 
 class Memory:
@@ -77,13 +158,17 @@ class Memory:
 
     multicast_ptr = 0
     offset = 0
-    signal_pad_size = _PAD_BYTES
 
-    def __init__(self, group: Any, parts: Sequence[torch.Tensor]) -> None:
-        self._group, self._parts = group, parts
+    def __init__(self, group: Any, parts: Sequence[torch.Tensor], *, pad_bytes: int) -> None:
+        self._group, self._parts, self.signal_pad_size = group, parts, pad_bytes
         self.rank, self.world_size = group.rank(), group.size()
         self.group_name = group.group_name
-        self.buffer_size = parts[self.rank].numel() - _PAD_BYTES
+        self.device = parts[self.rank].device
+        self.buffer_size = parts[self.rank].numel() - pad_bytes
+        self._tables = [
+            torch.tensor(one, dtype=torch.int64, device=self.device)
+            for one in (self.buffer_ptrs, self.signal_pad_ptrs)
+        ]
 
     @property
     def buffer_ptrs(self) -> list[int]:
@@ -93,13 +178,23 @@ class Memory:
     @property
     def signal_pad_ptrs(self) -> list[int]:
         """Addresses of the signals, as this rank has them."""
-        return [part[-_PAD_BYTES:].data_ptr() for part in self._parts]
+        return [part[self.buffer_size :].data_ptr() for part in self._parts]
+
+    @property
+    def buffer_ptrs_dev(self) -> int:
+        """Address of a table of the addresses of the parts, on this rank's device."""
+        return self._tables[0].data_ptr()
+
+    @property
+    def signal_pad_ptrs_dev(self) -> int:
+        """Address of a table of the addresses of the signals, on this rank's device."""
+        return self._tables[1].data_ptr()
 
     def get_buffer(
         self, rank: int, sizes: Sequence[int], dtype: torch.dtype, storage_offset: int = 0
     ) -> torch.Tensor:
         """Return elements of a rank's part, from an offset in elements."""
-        return self._view(self._parts[rank][:-_PAD_BYTES], sizes, dtype, storage_offset)
+        return self._view(self._parts[rank][: self.buffer_size], sizes, dtype, storage_offset)
 
     get_remote_tensor = get_buffer
 
@@ -112,8 +207,8 @@ class Memory:
     ) -> torch.Tensor:
         """Return a rank's signals, all of them where no sizes are given."""
         kind = dtype or torch.uint32
-        wanted = sizes or (_PAD_BYTES // kind.itemsize,)
-        return self._view(self._parts[rank][-_PAD_BYTES:], wanted, kind, storage_offset)
+        wanted = sizes or (self.signal_pad_size // kind.itemsize,)
+        return self._view(self._parts[rank][self.buffer_size :], wanted, kind, storage_offset)
 
     def _view(
         self, part: torch.Tensor, sizes: Sequence[int], dtype: torch.dtype, offset: int
@@ -129,12 +224,20 @@ class Memory:
 
     def barrier(self, channel: int = 0, timeout_ms: int = 0) -> None:
         """Wait for all ranks of the group."""
+        self._finish()
         self._group.barrier().wait()
 
     def put_signal(self, dst_rank: int, channel: int = 0, timeout_ms: int = 0) -> None:
         """Signal a rank, and go on."""
+        self._finish()
         self._group.send([torch.zeros(1)], dst_rank, _SIGNALS + channel)
 
     def wait_signal(self, src_rank: int, channel: int = 0, timeout_ms: int = 0) -> None:
         """Wait for the signal of a rank."""
+        self._finish()
         self._group.recv([torch.zeros(1)], src_rank, _SIGNALS + channel).wait()
+
+    def _finish(self) -> None:
+        """Wait for what the current stream does: torch's barriers and signals lie in it."""
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()

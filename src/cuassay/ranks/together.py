@@ -14,7 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._C._distributed_c10d import HashStore, _unregister_process_group
+from torch._C._distributed_c10d import (
+    HashStore,
+    _register_process_group,
+    _unregister_process_group,
+)
 from torch.distributed import distributed_c10d as c10d
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _python_dispatch as dispatch
@@ -29,14 +33,21 @@ class RanksStuckError(Exception):
 
 
 _GROUPS = 1_000_000  # that a rank may make, and more than it does
-_WORLDS = itertools.count()
+_WORLDS = itertools.count(1)  # a group of the process itself may be named 0
 
 
 class _World(c10d._World):
-    """What torch.distributed knows of the groups of one rank, apart from that of others."""
+    """What torch.distributed knows of the groups of one rank, apart from that of others.
 
-    def __init__(self, group: Group) -> None:
+    Functional collectives find a group by its name, among those of all threads: each has a name of
+    its own. The ranks meet by what is left of it.
+    """
+
+    def __init__(self, port: _Port, size: int) -> None:
         super().__init__()
+        first = next(_WORLDS) * _GROUPS
+        group = Group(port, name=str(first), members=range(size), rank=port.rank)
+        _register_process_group(group.group_name, group)  # type: ignore[arg-type]
         self._default_pg: Any = group
         self._own: dict[str, Any] = {
             "pg_map": {group: (BACKEND, HashStore())},
@@ -46,8 +57,7 @@ class _World(c10d._World):
             "tags_to_pg": {"": [group]},
             "pg_to_tag": {group: ""},
         }
-        # Groups of all threads are registered by name; their ranks meet by what is left of it.
-        self.group_count = next(_WORLDS) * _GROUPS + 1
+        self.group_count = first + 1
 
     group_count = 1
     pg_map = property(lambda self: self._own["pg_map"])
@@ -166,8 +176,7 @@ def run_together(call: Callable[[int], object], size: int) -> list[object]:
     def run(rank: int) -> None:
         try:
             turns.await_turn(rank)
-            port = _Port(turns, rank)
-            world = _World(Group(port, name="0", members=range(size), rank=rank))
+            world = _World(_Port(turns, rank), size)
             worlds.append(world)
             c10d._world = world
             with state():
@@ -200,7 +209,7 @@ def run_together(call: Callable[[int], object], size: int) -> list[object]:
         for thread in threads:
             thread.join()
         c10d._world = before
-        for name in {n for world in worlds for n in world.pg_names.values()} - {"0"}:
+        for name in {n for world in worlds for n in world.pg_names.values()}:
             _unregister_process_group(name)
     if raised:
         raise raised[0]

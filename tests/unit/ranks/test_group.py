@@ -50,3 +50,23 @@ def test_rows_that_are_not_contiguous_are_gathered() -> None:
         return [parts[1][0].tolist(), x[0].tolist()]
 
     assert run_together(program, 2)[0] == [[1.0, 4.0], [0.0, 3.0]]
+
+
+def test_functional_collectives_are_delivered_at_their_wait() -> None:
+    def program(rank: int) -> list[list[float]]:
+        x, ops = torch.tensor([1.0, 2.0]) + 10 * rank, torch.ops._c10d_functional
+        name = dist.group.WORLD.group_name  # type: ignore[union-attr]
+        made = [
+            ops.all_gather_into_tensor(x, 2, name),
+            ops.reduce_scatter_tensor(x, "sum", 2, name),
+            *ops.all_gather_into_tensor_coalesced([x, 2 * x], 2, name),
+            *ops.reduce_scatter_tensor_coalesced([x, 2 * x], "sum", 2, name),
+        ]
+        return [ops.wait_tensor(one).tolist() for one in made]
+
+    both = [1.0, 2.0, 11.0, 12.0]
+    twice = [2 * one for one in both]
+    assert run_together(program, 2) == [
+        [both, [12.0], both, twice, [12.0], [24.0]],
+        [both, [14.0], both, twice, [14.0], [28.0]],
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -93,17 +94,75 @@ def test_a_signal_that_nobody_sends_is_waited_for_with_its_rank(called: Call) ->
         called(waits)
 
 
-def test_what_is_beyond_the_memory_or_not_symmetric_is_refused(called: Call) -> None:
+def test_what_is_beyond_the_memory_is_refused(called: Call) -> None:
     def beyond(x: torch.Tensor) -> torch.Tensor:
         part: torch.Tensor = _opened(x)[1].get_buffer(0, (64,), x.dtype)
         return part
 
-    def not_symmetric(x: torch.Tensor) -> torch.Tensor:
-        group: Any = dist.group.WORLD
-        symmetric.rendezvous(x, group)
-        return x
-
     with pytest.raises(RankRaisedError, match="64 elements from element 0 on reach beyond the 4"):
         called(beyond)
-    with pytest.raises(RankRaisedError, match="allocate it with symmetric_memory"):
-        called(not_symmetric)
+
+
+def test_a_tensor_that_is_no_symmetric_memory_has_no_way_to_the_others(called: Call) -> None:
+    def told(x: torch.Tensor) -> torch.Tensor:
+        group: Any = dist.group.WORLD
+        buffer, _ = _opened(x)
+        assert symmetric.rendezvous(x, group) is None
+        return torch.tensor([float(symmetric.is_symm_mem_tensor(one)) for one in (x, buffer)])
+
+    assert called(told) == [[0.0, 1.0]] * 2
+
+
+def test_a_second_rendezvous_waits_for_nobody(called: Call) -> None:
+    def again(x: torch.Tensor) -> torch.Tensor:
+        group: Any = dist.group.WORLD
+        buffer, memory = _opened(x)
+        if memory.rank == 0:
+            assert symmetric.rendezvous(buffer, group) is memory
+        return x
+
+    assert called(again) == [[1.0] * 3, [2.0] * 3]
+
+
+def test_tables_hold_the_addresses_that_a_kernel_reads(called: Call) -> None:
+    def read(x: torch.Tensor) -> torch.Tensor:
+        buffer, memory = _opened(x)
+        buffer.copy_(x)
+        memory.barrier()
+        table = (ctypes.c_int64 * memory.world_size).from_address(memory.buffer_ptrs_dev)
+        found = [ctypes.c_float.from_address(address).value for address in table]
+        pads = (ctypes.c_int64 * memory.world_size).from_address(memory.signal_pad_ptrs_dev)
+        assert list(pads) == memory.signal_pad_ptrs
+        memory.barrier()
+        return torch.tensor(found)
+
+    assert called(read) == [[1.0, 2.0]] * 2
+
+
+def test_a_workspace_of_a_group_grows_and_is_kept(called: Call) -> None:
+    def works(x: torch.Tensor) -> torch.Tensor:
+        name = dist.group.WORLD.group_name  # type: ignore[union-attr]
+        first = symmetric.get_symm_mem_workspace(name, 16)
+        assert symmetric.get_symm_mem_workspace(name, 8) is first
+        larger = symmetric.get_symm_mem_workspace(name, 4096)
+        assert larger is not first
+        larger.get_buffer(larger.rank, x.shape, x.dtype).copy_(x)
+        larger.barrier()
+        return larger.get_buffer(1 - larger.rank, x.shape, x.dtype).clone()
+
+    assert called(works) == [[2.0] * 3, [1.0] * 3]
+
+
+def test_words_are_written_by_torchs_own_name(called: Call) -> None:
+    def writes(x: torch.Tensor) -> torch.Tensor:
+        symmetric.set_signal_pad_size(4096)
+        _, memory = _opened(x)
+        pad = memory.get_signal_pad(memory.rank)
+        assert pad.numel() == 1024
+        names: Any = vars(symmetric)["_SymmetricMemory"]
+        names.memset32(pad, 2, 7, 2)
+        names.stream_write_value32(pad, 0, 5)
+        words: torch.Tensor = pad[:5].view(torch.int32).float()
+        return words
+
+    assert called(writes) == [[5.0, 0.0, 7.0, 7.0, 0.0]] * 2

@@ -7,7 +7,9 @@ from pathlib import Path
 
 TWINS = Path(__file__).parent / "twins"
 # The operator of the catalogue that a twin computes, where it has another name.
-OPERATORS = {"one_shot": "all_reduce", "symmetric": "all_reduce"}
+OPERATORS = dict.fromkeys(
+    ("one_shot", "symmetric", "functional", "symmetric_operators"), "all_reduce"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +120,8 @@ FAULTS = (
     _fault(
         "read_before_all_wrote",
         "symmetric",
-        "    memory.barrier()\n    total",
-        "    total",
+        "    memory.barrier()\n    return",
+        "    return",
         lesson=_NO_WAIT,
     ),
     _fault(
@@ -391,5 +393,33 @@ FAULTS = (
         "        if begun:\n            here = coming\n",
         "        if step + 1 < ranks:\n            here = coming\n",
         lesson=_STUCK,
+    ),
+    _fault(
+        "functional_not_waited_for",
+        "functional",
+        "parts = torch.ops._c10d_functional.wait_tensor(begun)",
+        "parts = begun",
+        lesson=_NO_WAIT,
+    ),
+    _fault(
+        "functional_of_the_world",
+        "functional",
+        "    group = group or dist.group.WORLD\n",
+        "    group = dist.group.WORLD\n",
+        lesson=_GROUP,
+    ),
+    _fault(
+        "others_read_before_written",
+        "symmetric_operators",
+        "    second.copy_(x)\n    memory.barrier()",
+        "    second.copy_(x)",
+        lesson=_NO_WAIT,
+    ),
+    _fault(
+        "one_memory_for_both",
+        "symmetric_operators",
+        "for _ in range(2)]",
+        "for _ in range(1)] * 2",
+        lesson=_STALE,
     ),
 )

@@ -24,6 +24,7 @@ from cuassay.model.steps import Moments
 from cuassay.ranks import symmetric
 from cuassay.ranks.collectives import Operation
 from cuassay.ranks.group import Tensors, open_world
+from cuassay.ranks.symmetric_ops import install_operators
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.guest import items
 from cuassay.sandbox.guest.memory import placement
@@ -111,8 +112,8 @@ class Member:
             dist.barrier(device_ids=[place.device.number])
         else:
             open_world(self, rank=place.rank, size=place.world, store=store)
-        if not place.device.on_gpu:
-            symmetric.install(Path(place.store).parent)
+            shared = symmetric.install(Path(place.store).parent)
+            install_operators(shared, key="CUDA" if place.device.on_gpu else "CPU")
         if place.groups > 1:
             made = [
                 dist.new_group(list(range(one, place.world, place.groups)))

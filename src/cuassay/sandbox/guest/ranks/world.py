@@ -127,7 +127,6 @@ class World:
         self._groups = groups
         folder = tempfile.mkdtemp(prefix="ranks-")
         gpus = torch.cuda.device_count() if device.on_gpu else 0
-        self._shares_gpu = 0 < gpus < size * groups
         for number in range(size * groups):
             place = Place(
                 rank=number,
@@ -315,18 +314,10 @@ class World:
             raise self._stuck()
 
     def _receive(self, rank: _Rank) -> Any:
-        """Return a rank's next letter. Raises RankRaisedError where its process has ended.
-
-        Raises MissingToolError where it shared a GPU: torch's symmetric memory ends it there.
-        """
+        """Return a rank's next letter. Raises RankRaisedError where its process has ended."""
         try:
             return rank.channel.recv()
         except (EOFError, OSError):
-            if self._shares_gpu:
-                raise MissingToolError(
-                    f"the process of rank {rank.number} ended where ranks share a GPU, which a "
-                    "kernel over symmetric memory does not survive; use as many GPUs as ranks"
-                ) from None
             how = "ended"
             with suppress(ChildProcessError):  # another's child, on a GPU
                 status = os.waitpid(rank.process, 0)[1]

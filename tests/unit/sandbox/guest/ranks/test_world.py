@@ -261,16 +261,3 @@ def test_a_result_in_its_inputs_memory_is_that_of_its_own_call(opened: Open) -> 
 
     timing = Timing(refill=True)
     assert _answers(opened(hands_back, 2), 2, 2, timing) == [[0.0, 10.0], [1.0, 11.0]]
-
-
-@pytest.mark.parametrize(("shares", "error"), [(False, RankRaisedError), (True, MissingToolError)])
-def test_a_rank_that_ends_where_ranks_share_a_gpu_says_nothing_of_the_kernel(
-    opened: Open, shares: bool, error: type[Exception]
-) -> None:
-    def ends(x: torch.Tensor) -> torch.Tensor:
-        os._exit(3)
-
-    world = opened(ends, 2)
-    world._shares_gpu = shares
-    with pytest.raises(error, match="rank"):
-        world.run(_calls(2), Timing())
