@@ -54,6 +54,34 @@ class NumberNeeded(NotImplementedError):
     """Code reads a number of a tensor that has none: whatever stands for the tensor, it would."""
 
 
+class OnCpu(TorchFunctionMode):
+    """Gives memory of the CPU where a call of torch asks for that of a GPU.
+
+    `torch.device("cuda")` stays what it says: it is mapped where memory is asked for.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call a function of torch, with the CPU for each GPU that an argument names."""
+        kwargs = kwargs or {}
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if func is not torch.device:
+            args = tuple(_CPU if _is_gpu(value) else value for value in args)
+            kwargs = {name: _CPU if _is_gpu(value) else value for name, value in kwargs.items()}
+        return func(*args, **kwargs)
+
+
+_CPU = torch.device("cpu")
+
+
+def _is_gpu(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cuda"
+    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
+
+
 def without_memory(call: Callable[[], T]) -> T:
     """Return what `call` returns where every tensor that it makes has a size and no memory.
 

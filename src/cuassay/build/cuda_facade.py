@@ -13,14 +13,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from cuassay.block_scaled import BlockScaledProducts
+from cuassay.dispatch_modes import OnCpu
 
 if TYPE_CHECKING:
     from cuassay.build.machine.streams import CallStreams
@@ -40,11 +40,11 @@ def answer_for(architecture: int) -> None:
     _capability = max((9, 0), divmod(architecture, 10))
 
 
-class _Mode(TorchFunctionMode):
+class _Mode(OnCpu):
     """Rewrites devices in calls of torch functions and answers where a tensor is."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         answer = _ANSWERS.get(func)
@@ -58,25 +58,7 @@ class _Mode(TorchFunctionMode):
                 if isinstance(value, str | torch.device)
             ):
                 return func(*args, **{**kwargs, "copy": True})  # a transfer is always a copy
-        # torch.device("cuda") stays what it says; it is mapped where memory is asked for
-        if func is not torch.device and any(_is_cuda(value) for value in (*args, *kwargs.values())):
-            args = tuple(_on_cpu(value) for value in args)
-            kwargs = {name: _on_cpu(value) for name, value in kwargs.items()}
-        return func(*args, **kwargs)
-
-
-def _is_cuda(value: object) -> bool:
-    if isinstance(value, torch.device):
-        return value.type == "cuda"
-    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
-
-
-def _on_cpu(value: Any) -> Any:
-    return torch.device("cpu") if _is_cuda(value) else value
-
-
-def _same(tensor: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
-    return tensor
+        return super().__torch_function__(func, types, args, kwargs)
 
 
 def _scaled_product(*args: Any, **kwargs: Any) -> torch.Tensor:
@@ -90,9 +72,7 @@ def _getter(name: str) -> Any:
 
 _ANSWERS: dict[Any, Callable[..., Any]] = {
     torch._scaled_mm: _scaled_product,
-    torch.Tensor.cuda: _same,
-    torch.Tensor.pin_memory: _same,
-    torch.Tensor.record_stream: lambda *_: None,
+    torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
     torch.Tensor.get_device: lambda *_: 0,
     torch.Tensor.cpu: lambda tensor, *_, **__: tensor.clone(),
     _getter("is_cuda"): lambda *_: True,
@@ -221,6 +201,8 @@ _REPLACED: dict[tuple[Any, str], Any] = {
     (torch._C, "_cuda_getCurrentRawStream"): _constant(0),
     (torch._C, "_cuda_setDevice"): _constant(None),
     (torch._C._dynamo.guards, "_empty_strided_cuda"): _empty_strided,
+    # Before it asks a mode, torch wants a stream of its own kind.
+    (torch.Tensor, "record_stream"): _constant(None),
 }
 
 

@@ -42,3 +42,16 @@ def test_other_scaled_products_and_wrong_operands_stay_what_torch_says_of_them()
 def test_a_candidate_that_asks_for_such_products_speaks_of_a_gpu() -> None:
     assert speaks_of_a_gpu("y = torch._scaled_mm(a, b, s, t)")
     assert not speaks_of_a_gpu("y = a @ b")
+
+
+def test_a_tensor_is_told_of_a_stream_that_uses_it() -> None:
+    x = torch.ones(2, device="cpu")
+    with cuda_facade():
+        side = torch.cuda.Stream(device=x.device)  # type: ignore[no-untyped-call]
+        caller = torch.cuda.current_stream()
+        side.wait_stream(caller)
+        with torch.cuda.stream(side):
+            y = x + torch.ones(2, device="cuda").cuda()
+        caller.wait_stream(side)
+        y.record_stream(caller)
+    assert y.tolist() == [2.0, 2.0]
