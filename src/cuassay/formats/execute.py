@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from cuassay.errors import CuassayError, ProblemError, ReferenceError_
 from cuassay.formats.generated import check_made
@@ -15,6 +17,7 @@ from cuassay.formats.native import declaration as native
 from cuassay.model.problem import Problem, TensorSpec
 
 Generator = Callable[..., Mapping[str, object]]
+_NAMES_A_GPU = re.compile(r"""["']cuda(:\d+)?["']|\.cuda\(""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,30 @@ def load_reference(problem: Problem) -> LoadedReference:
         return LoadedReference(call=call)
     made = _function(problem, reference.generator)
     return LoadedReference(call=call, generator=_checked(made, problem))
+
+
+def on_cpu(reference: LoadedReference, source: str) -> LoadedReference:
+    """Return the reference for a trial without a GPU, of which its `source` may ask memory.
+
+    A constant that it makes on "cuda" is then made on the CPU, where its inputs are.
+    """
+    if not _NAMES_A_GPU.search(source):
+        return reference
+
+    def moved(function: Callable[..., Any]) -> Callable[..., Any]:
+        from cuassay.dispatch_modes import OnCpu
+
+        @functools.wraps(function)
+        def call(*arguments: object, **keywords: object) -> Any:
+            with OnCpu():
+                return function(*arguments, **keywords)
+
+        if hasattr(function, "with_gradients"):
+            call.with_gradients = moved(function.with_gradients)  # type: ignore[attr-defined]
+        return call
+
+    generator = reference.generator and moved(reference.generator)
+    return LoadedReference(call=moved(reference.call), generator=generator)
 
 
 def _function(problem: Problem, name: str) -> Callable[..., object]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.contract.breaks import stated_facts
 from cuassay.contract.facts import Known
+from cuassay.formats.execute import on_cpu
 from cuassay.inputs.seeds import derive
 from cuassay.judge.cases import Cases
 from cuassay.judge.comparing import Comparing
@@ -245,6 +246,8 @@ def open_trial(
     made: they are shared. An `isolated` one plans without the choice of regimes that an earlier one
     kept.
     """
+    if not device.on_gpu:
+        reference = on_cpu(reference, problem.reference.source)
     timeline = timeline or Timeline()
     knowledge = Knowledge(Domain(problem=problem, facts=stated_facts(problem)))
     memory = Memory(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cuassay.errors import ProblemError, ReferenceError_
-from cuassay.formats.execute import load_reference
+from cuassay.formats.execute import load_reference, on_cpu
 from cuassay.model.problem import Problem, Reference
 from tests.support.fake_trial import row_sum
 
@@ -88,3 +88,32 @@ def test_a_native_generator_may_leave_inputs_to_be_drawn(tmp_path: Path) -> None
     loaded = load_reference(_problem(tmp_path, _GENERATOR, generator="make", origin="native"))
     assert loaded.generator is not None
     assert loaded.generator({"rows": 3, "cols": 2}, "cpu") == {}
+
+
+_ON_A_GPU = """
+import torch
+def inner(x):
+    return (x * torch.arange(x.shape[0], device="cuda:0")).cuda()
+def run(x):
+    return inner(x) + torch.ones(x.shape[0], device=torch.device("cuda"))
+run.with_gradients = inner
+def make(sizes, device):
+    return {"x": torch.ones(sizes["rows"], sizes["cols"], device="cuda")}
+"""
+
+
+def test_a_reference_that_names_a_gpu_runs_where_a_trial_has_none(tmp_path: Path) -> None:
+    problem = _problem(tmp_path, _ON_A_GPU, generator="make")
+    loaded = on_cpu(load_reference(problem), _ON_A_GPU)
+    assert loaded.call(torch.ones(3)).tolist() == [1.0, 2.0, 3.0]  # type: ignore[attr-defined]
+    gradients = loaded.differentiable(torch.ones(3))
+    assert gradients.tolist() == [0.0, 1.0, 2.0]  # type: ignore[attr-defined]
+    assert loaded.generator is not None
+    made = loaded.generator({"rows": 2, "cols": 3}, "cpu")["x"]
+    assert isinstance(made, torch.Tensor)
+    assert made.device.type == "cpu"
+
+
+def test_a_reference_that_names_no_gpu_stays_as_it_is(tmp_path: Path) -> None:
+    loaded = load_reference(_problem(tmp_path, _REFERENCE, function="Ops.run"))
+    assert on_cpu(loaded, _REFERENCE + "# faster than cuda\n") is loaded

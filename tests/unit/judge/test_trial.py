@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,12 +24,14 @@ from cuassay.judge.cases import CallCosts
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
 from cuassay.model.device import CPU
+from cuassay.model.problem import Reference
 from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import Comparison, compare
 from cuassay.oracle.truth import make, own_error
 from cuassay.oracle.truth.own_error import OwnError
 from cuassay.oracle.truth.types import OutputTruth
 from cuassay.sandbox.local import LocalRunner
+from tests.support.fake_trial import row_sum
 
 
 @pytest.fixture
@@ -37,6 +40,25 @@ def trial() -> JudgeTrial:
     return open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=7
     )
+
+
+def test_a_reference_that_makes_a_constant_on_a_gpu_has_a_truth_without_one(tmp_path: Path) -> None:
+    text = (
+        "import torch\n"
+        "def run(x):\n"
+        "    return (x * torch.arange(x.shape[1], device='cuda')).sum(-1)\n"
+    )
+    path = tmp_path / "reference.py"
+    path.write_text(text)
+    problem = dataclasses.replace(row_sum().problem, reference=Reference(path=path, source=text))
+    opened = open_trial(
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=7
+    )
+    case = opened.cases("small")[0]
+    x = opened.inputs(case)["x"]
+    assert isinstance(x, Tensor)
+    right = (x.double() * torch.arange(x.shape[1])).sum(-1)
+    assert torch.allclose(opened.truths.truth(case).outputs[0].value, right)
 
 
 def _made(trial: JudgeTrial) -> int:
