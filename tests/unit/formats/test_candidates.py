@@ -171,6 +171,24 @@ def test_solution_in_cuda_with_default_flags(problem: Problem, bundle: Path) -> 
     )
 
 
+def test_a_solution_of_mixed_languages_is_in_that_of_its_entry_point(
+    problem: Problem, bundle: Path
+) -> None:
+    notes: list[str] = []
+    edit_solution(bundle, _spec(languages=["cuda_cpp", "triton"]))
+    candidate = load_candidate(str(bundle), problem, notes=notes)
+    assert candidate.language is Language.PYTHON
+
+    def edit(data: Json) -> None:
+        _extension(data)
+        data["spec"]["languages"] = ["pytorch", "cuda_cpp"]
+
+    edit_solution(bundle, edit)
+    candidate = load_candidate(str(bundle), problem, notes=notes)
+    assert candidate.language is Language.CUDA_EXTENSION
+    assert ["mixes" in note for note in notes] == [True, True]
+
+
 def _spec(**changes: object) -> Callable[[Json], object]:
     return lambda data: data["spec"].update(changes)
 

@@ -34,11 +34,16 @@ def load_solution(
     python = [name for name in model.spec.languages if name in PYTHON_LANGUAGES]
     cuda = [name for name in model.spec.languages if name in CUDA_LANGUAGES]
     if python and cuda:
-        raise CandidateError(
+        text = (
             f"{where}: spec.languages mixes '{python[0]}' with '{cuda[0]}', expected either only "
             f"Python ones ({', '.join(PYTHON_LANGUAGES)}) or only C++ ones "
             f"({', '.join(CUDA_LANGUAGES)}); keep the family of the entry point"
         )
+        if strict:
+            raise CandidateError(text)
+        notes.append(text)
+        if PurePosixPath(model.spec.entry_point.partition("::")[0]).suffix != ".py":
+            python = []
     language = Language.PYTHON if python else Language.CUDA_EXTENSION
     sources = read_sources(model.sources, file.parent, where=where)
     entry_file, entry_function = read_entry(model.spec.entry_point, language, sources, where=where)
