@@ -20,6 +20,7 @@ from cuassay.checks.gpu.chances import wilson
 from cuassay.model.failure_classes import class_name
 
 DOCUMENT = ROOT / "benchmarks" / "reports" / "audit-2026-12.md"
+PAGE = ROOT / "docs" / "audit-2026.md"
 PICTURES = ROOT / "docs" / "pictures"
 RESULTS = ROOT / "benchmarks" / "results" / "public-audit.json"
 ADJUDICATION = ROOT / "benchmarks" / "public_audit_adjudication.json"
@@ -76,6 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the report to the audit's command line."""
     parser.add_argument("--adjudication", type=Path, default=ADJUDICATION)
     parser.add_argument("--document", type=Path, default=DOCUMENT)
+    parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--pictures", type=Path, default=PICTURES)
     parser.add_argument("--results", type=Path, default=RESULTS)
 
@@ -110,6 +112,7 @@ def write(given: argparse.Namespace) -> int:
         "folders": folders(given.runs),
     }
     replace_blocks(given.document, blocks)
+    replace_blocks(given.page, {"summary": summary(rows, kernels, rulings)})
     for name, drawn in pictures(rows, rulings).items():
         (given.pictures / f"audit-2026-{name}.svg").write_text(drawn, encoding="utf-8")
     data = {
@@ -183,18 +186,14 @@ def _rejected(rows: Iterable[Row]) -> int:
 def counts(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Ruling]) -> str:
     """Return the sums in words."""
     last = latest(rows)
-    made = [row for row in last if row.kind == "generated"]
-    judged = [row for row in made if row.verdict]
     shipped = accepted_by_publisher(rows)
     drawn = [row for row in shipped if row.set == _DRAWN]
-    total = sum(kernel.kind == "generated" and kernel.set in PUBLISHED for kernel in kernels)
     others = sum(bool(row.verdict) for row in last if row.kind != "generated")
     trusted = [row for row in last if row.label == "correct" and row.verdict in DECIDED]
     gpu_s = sum(row.seconds for row in rows if row.device == "cuda")
     cpu_s = sum(row.seconds for row in rows if row.device != "cuda")
     return (
-        f"- {len(judged)} of {total} generated kernels of the sets have a verdict, "
-        f"{len(made) - len(judged)} were tried without one, {total - len(made)} are left. "
+        f"- Generated kernels: {_tried(rows, kernels)}. "
         f"{others} references, examples and library kernels have a verdict beside them.\n"
         f"- REJECTED among decided kernels that have to be ACCEPTED: "
         f"{share(_rejected(trusted), len(trusted))}.\n"
@@ -207,8 +206,42 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Rul
     )
 
 
-def _settled(rows: Iterable[Row], rulings: Sequence[Ruling]) -> str:
-    """Return in words what adjudication says of the rejections among `rows`."""
+def summary(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Ruling]) -> str:
+    """Return the sums as the table of the documentation's page."""
+    trusted = [row for row in latest(rows) if row.label == "correct" and row.verdict in DECIDED]
+    shipped = accepted_by_publisher(rows)
+    settled = [ruling.status for ruling in rulings if ruling.status != "open"]
+    seeds = list(pairs(rows))
+    same = sum(before.verdict == after.verdict for before, after in seeds)
+    lines = [
+        ("generated kernels", _tried(rows, kernels)),
+        ("REJECTED of decided kernels that have to be ACCEPTED",
+         share(_rejected(trusted), len(trusted))),
+        ("REJECTED of decided kernels that their publisher accepts",
+         share(_rejected(shipped), len(shipped))),
+        (f"of these {_rejected(shipped)}", _settled(shipped, rulings, needs=False)),
+        ("refuted of all rejections that were read", share(settled.count("refuted"), len(settled))),
+        ("same verdict under another seed", share(same, len(seeds))),
+    ]  # fmt: skip
+    return table(("", "with Wilson's 95 % interval"), lines)
+
+
+def _tried(rows: Iterable[Row], kernels: Iterable[Kernel]) -> str:
+    """Return in words how the generated kernels ended, and how many are left."""
+    ends = Counter(row.verdict for row in generated(rows))
+    total = sum(kernel.kind == "generated" and kernel.set in PUBLISHED for kernel in kernels)
+    return (
+        f"{ends.total()} of {total} tried: {ends['ACCEPTED']} ACCEPTED, "
+        f"{ends['REJECTED']} REJECTED, {ends['INCONCLUSIVE']} INCONCLUSIVE, {ends['']} without "
+        "a verdict"
+    )
+
+
+def _settled(rows: Iterable[Row], rulings: Sequence[Ruling], *, needs: bool = True) -> str:
+    """Return in words what adjudication says of the rejections among `rows`.
+
+    With `needs` it says what it takes to see the faults at the benchmark's own sizes.
+    """
     ruled = {ruling.key: ruling for ruling in rulings}
     own: Counter[str] = Counter()
     others: Counter[str] = Counter()
@@ -224,8 +257,9 @@ def _settled(rows: Iterable[Row], rulings: Sequence[Ruling]) -> str:
             others["wrong only at sizes that the benchmark does not list"] += 1
         else:
             own[_NEEDS[ruling.needs]] += 1
-    needs = "; ".join(f"{count} with {name}" for name, count in own.most_common())
-    found = [f"{sum(own.values())} wrong at the benchmark's own sizes ({needs})"] if own else []
+    why = "; ".join(f"{count} with {name}" for name, count in own.most_common())
+    words = f"{sum(own.values())} wrong at the benchmark's own sizes"
+    found = [f"{words} ({why})" if needs else words] if own else []
     found += [f"{count} {name}" for name, count in others.most_common()]
     return ", ".join(found) or "none"
 

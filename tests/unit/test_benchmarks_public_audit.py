@@ -403,14 +403,18 @@ def test_the_report_is_the_same_twice_and_its_pictures_are_xml(
     (runs / "imported" / "a.ndjson").write_text(lines)
     document = tmp_path / "audit.md"
     document.write_text("words\n<!-- begin sets -->\nold\n<!-- end sets -->\nmore\n")
+    page = tmp_path / "page.md"
+    page.write_text("<!-- begin summary -->\n<!-- end summary -->\n")
     given = argparse.Namespace(
         runs=runs, adjudication=tmp_path / "none.json", document=document, pictures=tmp_path,
-        results=tmp_path / "data.json",
+        results=tmp_path / "data.json", page=page,
     )  # fmt: skip
     assert report.write(given) == 0
     first = document.read_text()
     assert "old" not in first
     assert "| sol |" in first
+    ends = "| generated kernels | 9 of 0 tried: 3 ACCEPTED, 6 REJECTED, 0 INCONCLUSIVE, 0 without"
+    assert ends in page.read_text()
     assert first.startswith("words\n")
     assert report.write(given) == 0
     assert document.read_text() == first
