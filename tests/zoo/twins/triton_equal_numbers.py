@@ -24,5 +24,7 @@ def run(x, count):
     rows, n = x.shape
     values = torch.empty(rows, count, dtype=x.dtype, device=x.device)
     indices = torch.empty(rows, count, dtype=torch.int64, device=x.device)
-    _largest[(rows,)](x, values, indices, n, count, N=triton.next_power_of_2(n))
+    width = triton.next_power_of_2(n)
+    warps = min(max(width // 1024, 4), 32)  # as many as hold a row in registers
+    _largest[(rows,)](x, values, indices, n, count, N=width, num_warps=warps)
     return values, indices

@@ -165,9 +165,15 @@ def memory_fault(raised: StepRaised) -> bool:
 
 
 def exception_text(raised: StepRaised) -> str:
-    """Return the exception's type and the first line of its message, shortened."""
+    """Return the exception's type and the first line of its message, shortened.
+
+    A first line that ends in a colon announces something: the last line stands beside it. Triton's
+    compiler says where it failed, shows the source, and says why in the end.
+    """
     lines = raised.message.strip().splitlines()
     first = lines[0][:_MESSAGE] if lines else ""
+    if first.endswith(":") and len(lines) > 1:
+        first = f"{first} {lines[-1].strip()}"[:_MESSAGE]
     return f"{raised.exception}: {first}" if first else raised.exception
 
 

@@ -118,6 +118,16 @@ def test_an_exception_is_blamed_before_the_crash_that_follows() -> None:
     assert finding.seed == 5
 
 
+def test_what_a_first_line_announces_stands_beside_it() -> None:
+    where = "at 48:34:\n    act = 0.5 * x * tanh(inner)\n                ^\nunsupported type bf16\n"
+    finding = termination_finding(SCENARIO, ended(Finished(), raised(where)))
+    assert finding is not None
+    assert finding.message.startswith("ValueError: at 48:34: unsupported type bf16 while")
+    alone = termination_finding(SCENARIO, ended(Finished(), raised("at 48:34:")))
+    assert alone is not None
+    assert alone.message.startswith("ValueError: at 48:34: while")
+
+
 def test_ranks_that_wait_for_one_another_are_told_one_by_one() -> None:
     waits = ((0, "waits in all_reduce (k.py:8) for rank 1"), (1, "has ended its call"))
     stuck = replace(raised(), ranks=waits)
