@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.zoo.judging import Gate
-from tests.zoo.ranks.faults import FAULTS, OPERATORS, TWINS
+from tests.zoo.ranks.faults import FAULTS, FAULTS_OF_STREAMS, OPERATORS, TWINS
 
 from cuassay.catalog import registry
 
@@ -25,7 +25,9 @@ def gate() -> Iterator[Gate]:
         yield opened
 
 
-@pytest.mark.parametrize("twin", ["all_reduce", "expert_exchange", "ring_attention"])
+@pytest.mark.parametrize(
+    "twin", ["all_reduce", "expert_exchange", "symmetric", "symmetric_operators", "side_stream"]
+)
 def test_a_twin_is_accepted(gate: Gate, twin: str) -> None:
     problem = registry.get(OPERATORS.get(twin, twin))
     said = gate.judge(problem, TWINS / f"{twin}.py", only=CHECKS)
@@ -35,10 +37,19 @@ def test_a_twin_is_accepted(gate: Gate, twin: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["half_used_early", "right_on_rank_0", "own_size_for_all", "half_not_waited_for"]
+    "name",
+    [
+        "half_used_early",
+        "right_on_rank_0",
+        "own_size_for_all",
+        "half_not_waited_for",
+        "written_while_read",
+        "others_read_before_written",
+        *(one.name for one in FAULTS_OF_STREAMS),
+    ],
 )
 def test_a_planted_bug_is_rejected(gate: Gate, tmp_path: Path, name: str) -> None:
-    fault = next(one for one in FAULTS if one.name == name)
+    fault = next(one for one in (*FAULTS, *FAULTS_OF_STREAMS) if one.name == name)
     path = tmp_path / "kernel.py"
     path.write_text(fault.text)
     problem = registry.get(OPERATORS.get(fault.twin, fault.twin))

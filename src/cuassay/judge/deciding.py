@@ -159,8 +159,9 @@ def ranks_condition(problem: Problem, gpus: int) -> str:
         f"in {sharing}": counts[bisect(counts, gpus) :],
     }
     told = ", and ".join(f"{', '.join(map(str, n))} ranks {way}" for way, n in ways.items() if n)
+    streams = "" if gpus else "streams, "
     return (
-        f"ranks: judged with {told}; not tried with several ranks are streams, CUDA graphs, "
+        f"ranks: judged with {told}; not tried with several ranks are {streams}CUDA graphs, "
         "layouts, gradients, other processes, memory checks and which lines run"
     )
 

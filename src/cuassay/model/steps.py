@@ -297,6 +297,8 @@ class CallRanks(StepBase):
     `delay_ms` after it could, before each call and in each collective; on a GPU `busy_ms` of other
     work come before its calls. `moments` says when collectives read and fill their tensors on a
     CPU. With `refill` a rank writes the inputs of its later calls into the tensors of its first.
+    On a GPU with `side_stream` every rank works on a stream of its own, where `busy_ms` of other
+    work and the writing of its inputs come before each call.
     The report says whether the groups were at work at once.
     """
 
@@ -309,6 +311,7 @@ class CallRanks(StepBase):
     busy_ms: float = 0.0
     moments: Moments = Moments.LATE
     refill: bool = False
+    side_stream: bool = False
 
     def follow(self, held: Held) -> int | None:
         """Return the case that it works on at last."""

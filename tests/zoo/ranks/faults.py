@@ -8,7 +8,7 @@ from pathlib import Path
 TWINS = Path(__file__).parent / "twins"
 # The operator of the catalogue that a twin computes, where it has another name.
 OPERATORS = dict.fromkeys(
-    ("one_shot", "symmetric", "functional", "symmetric_operators"), "all_reduce"
+    ("one_shot", "symmetric", "functional", "symmetric_operators", "side_stream"), "all_reduce"
 )
 
 
@@ -43,6 +43,7 @@ _NO_WAIT, _PLACE, _STALE = (
     "a buffer of an earlier call",
 )
 _WRONG, _INPUT, _SIZES = "the wrong arithmetic", "the input is written to", "parts of other sizes"
+_ORDER = "streams without an order"
 _STUCK, _BITS, _GROUP = "a rank does not come", "ranks differ", "the world in place of the group"
 
 FAULTS = (
@@ -421,5 +422,22 @@ FAULTS = (
         "for _ in range(2)]",
         "for _ in range(1)] * 2",
         lesson=_STALE,
+    ),
+)
+# What only a GPU shows: a CPU has no streams.
+FAULTS_OF_STREAMS = (
+    _fault(
+        "inputs_read_early",
+        "side_stream",
+        "    side.wait_stream(callers)\n",
+        "",
+        lesson=_ORDER,
+    ),
+    _fault(
+        "default_stream_waited_for",
+        "side_stream",
+        "    callers = torch.cuda.current_stream()\n",
+        "    callers = torch.cuda.default_stream(x.device)\n",
+        lesson=_ORDER,
     ),
 )

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan import isa, sources
+from ptxsan import isa, multicast, sources
 from ptxsan.api import Dim, Fresh, dim, packed
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError, UsageError
@@ -43,11 +43,13 @@ from ptxsan.syntax import Module
 from ptxsan.watching import snapshot
 
 
-def together(module: Module, parts: Sequence[Part], options: Options) -> Launch:
+def together(
+    module: Module, parts: Sequence[Part], options: Options, first: Sequence[Buffer] = ()
+) -> Launch:
     """Return one launch that stands for launches of several devices.
 
-    Raises MachineError for what the machine cannot run at once, LaunchError for a launch that no
-    GPU accepts.
+    Buffers that are `first` come before all others, in their order. Raises MachineError for what
+    the machine cannot run at once, LaunchError for a launch that no GPU accepts.
     """
     launches = [one.launch for one in parts if one.launch is not None]
     if not launches:
@@ -89,7 +91,7 @@ def together(module: Module, parts: Sequence[Part], options: Options) -> Launch:
                 f"kernel '{one.kernel}' has mbarriers or bulk copies, and blocks of {len(sizes)} "
                 "sizes run at once; give all launches blocks of one size"
             )
-    buffers: dict[int, Buffer] = {}
+    buffers = {id(each): each for each in first}
     for one in launches:
         for each in buffers_of(one):
             buffers.setdefault(id(each), each)
@@ -128,15 +130,17 @@ def run_parts(
     parts: Sequence[Part],
     options: Options,
     after: Callable[[Order], None] = lambda order: None,
+    *,
+    first: Sequence[Buffer] = (),
 ) -> list[MachineReport]:
     """Run launches of several devices in every order of `orders`; return a report for each.
 
     Each order starts from the same memory, which stays as the first one leaves it; `after` is
-    called while it is as an order leaves it. Raises MachineError and LaunchError as `together`
-    does.
+    called while it is as an order leaves it. `first`: see `together`. Raises MachineError and
+    LaunchError as it does.
     """
-    launch = together(module, parts, options)
-    before, first, found = snapshot(module, launch), None, []
+    launch = together(module, parts, options, first)
+    before, left, found = snapshot(module, launch), None, []
     for order in orders(sorted({one.device for one in parts if one.launch is not None})):
         before.restore()
         chosen = dataclasses.replace(
@@ -144,9 +148,9 @@ def run_parts(
         )
         found.append(run(module, launch, options=chosen))
         after(order)
-        first = first or snapshot(module, launch)
-    if first is not None:
-        first.restore()
+        left = left or snapshot(module, launch)
+    if left is not None:
+        left.restore()
     return found
 
 
@@ -182,11 +186,19 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Multicast:
+    """An argument: the address by which multimem reaches the parts of all ranks at once."""
+
+    memory: Symmetric
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
     """One launch of a rank; `args` are in the order of the kernel's parameters.
 
-    Beside what `ptxsan.check` takes they may be Own, Pointers and Table. An array that several
-    ranks are given is memory of the first one.
+    Beside what `ptxsan.check` takes they may be Own, Pointers, Table and Multicast. An array
+    that several ranks are given is memory of the first one.
     """
 
     kernel: str
@@ -263,10 +275,11 @@ def check(
     if len({sum(isinstance(one, Barrier) for one in each) for each in steps}) != 1 or not calls:
         raise UsageError("the ranks have different numbers of Barrier(), or no Call at all")
     found = sources.of_source(source, kernel=calls[0].kernel, arch=arch, flags=flags)
-    module = parse(found.ptx)
+    module = multicast.spread(parse(found.ptx), len(steps))
     layout = _Layout(module, found.names, len(steps), peers=peers)
     chosen = dataclasses.replace(options or Options(shadow=False), workers=1)
-    reports = run_parts(module, layout.parts(steps), chosen, after)
+    parts = layout.parts(steps)
+    reports = run_parts(module, parts, chosen, after, first=layout.side_by_side)
     findings = once(reports)
     return Report(
         kernel=" and ".join(dict.fromkeys(source_name(one.kernel) for one in calls)),
@@ -285,6 +298,7 @@ class _Layout:
         self._module, self._names, self._ranks, self._peers = module, names, ranks, peers
         self._buffers: dict[tuple[int, int], Buffer] = {}
         self._tables: dict[tuple[int, int], Buffer] = {}
+        self.side_by_side: list[Buffer] = []  # parts of multicast objects, in the order of ranks
 
     def parts(self, steps: Sequence[Sequence[Step]]) -> list[Part]:
         """Return the steps of all ranks, phase after phase of what barriers part."""
@@ -341,6 +355,8 @@ class _Layout:
                     arguments.append(Pointer(buffer=table))
                     each = self._pointers(memory)
                     stored += [(table, 8 * number, one) for number, one in enumerate(each)]
+                case Multicast(memory=memory, offset=offset):
+                    arguments.append(self._multicast(memory, offset))
                 case _:
                     arguments.append(
                         Pointer(buffer=self._buffer(name, value, rank))
@@ -362,6 +378,17 @@ class _Layout:
             Pointer(buffer=self._buffer(memory.name, one, rank))
             for rank, one in enumerate(memory.arrays)
         ]
+
+    def _multicast(self, memory: Symmetric, offset: int) -> Pointer:
+        parts = [one.buffer for one in self._pointers(memory)]
+        if parts[0] not in self.side_by_side:
+            if len({len(one.data) for one in parts}) > 1:
+                raise UsageError(
+                    f"'{memory.name}' has arrays of different sizes; a multicast object has parts "
+                    "of one size"
+                )
+            self.side_by_side += parts
+        return Pointer(buffer=parts[0], offset=multicast.AT + offset)
 
     def _table(self, memory: Symmetric, rank: int) -> Buffer:
         key = id(memory), rank

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan.ranks import Barrier, Call, Free, Own, Pointers, Step, Symmetric, Table
+from ptxsan.ranks import Barrier, Call, Free, Multicast, Own, Pointers, Step, Symmetric, Table
 
 Floats = NDArray[np.float32]
 _FLAGS = r"""
@@ -272,6 +272,52 @@ extern "C" __global__ void ring(const float *in, float *out, float *const *inbox
 }
 """
 )
+# Each rank sums its chunk over the memory of all ranks, and stores the sums into all of them.
+MULTICAST = (
+    _FLAGS
+    + r"""
+extern "C" __global__ void multicast(const float *in, float *out, float *const *data, float *all,
+                                     u32 *const *flags, int rank, int ranks, int n, u32 epoch) {
+  int chunk = (n + ranks - 1) / ranks;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) data[rank][i] = in[i];
+  meet(flags, rank, ranks, 2 * epoch + 1);
+  for (int i = threadIdx.x; i < chunk && rank * chunk + i < n; i += blockDim.x) {
+    float sum, *place = all + rank * chunk + i;
+    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f32 %0, [%1];"
+                 : "=f"(sum) : "l"(place) : "memory");
+    asm volatile("multimem.st.relaxed.sys.global.f32 [%0], %1;" ::"l"(place), "f"(sum) : "memory");
+  }
+  meet(flags, rank, ranks, 2 * epoch + 2);
+  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = data[rank][i];
+}
+"""
+)
+# One instruction counts an arrival on all ranks.
+COUNTED = r"""
+typedef unsigned int u32;
+__device__ void meet(u32 *own, u32 *all, u32 wanted) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("multimem.red.release.sys.global.add.u32 [%0], 1;" ::"l"(all) : "memory");
+    u32 came;
+    do {
+      asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(came) : "l"(own) : "memory");
+    } while ((int)(came - wanted) < 0);
+  }
+  __syncthreads();
+}
+extern "C" __global__ void counted(const float *in, float *out, float *const *data, u32 *own,
+                                   u32 *all, int rank, int ranks, int n, u32 epoch) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) data[rank][i] = in[i];
+  meet(own, all, (2 * epoch + 1) * ranks);
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    float sum = 0.f;
+    for (int r = 0; r < ranks; ++r) sum += data[r][i];
+    out[i] = sum;
+  }
+  meet(own, all, (2 * epoch + 2) * ranks);
+}
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,6 +362,11 @@ def all_reduce(kernel: str, ranks: int, *, calls: int = 2, n: int = 40, blocks: 
                 memory = {"data": Table(data), "part": Table(part), "flags": Table(flags)}
             case "one_word":
                 memory = {"data": Table(data), "word": Own(flags, 0)}
+            case "multicast":
+                memory = {"data": Table(data), "all": Multicast(data), "flags": Table(flags)}
+            case "counted":
+                own, each = Own(flags, rank), Multicast(flags)
+                memory = {"data": Table(data), "own": own, "all": each}
             case "ring":
                 memory = {"inbox": Table(inbox), "flags": Table(flags)}
             case _:
@@ -356,6 +407,16 @@ def ring(ranks: int) -> Work:
 def one_word(ranks: int) -> Work:
     """Return calls of one_word."""
     return all_reduce("one_word", ranks)
+
+
+def multicast(ranks: int) -> Work:
+    """Return calls of multicast; the last rank's chunk is shorter."""
+    return all_reduce("multicast", ranks, n=41)
+
+
+def counted(ranks: int) -> Work:
+    """Return calls of counted."""
+    return all_reduce("counted", ranks)
 
 
 def freed(ranks: int) -> Work:
@@ -459,4 +520,5 @@ TWINS: dict[str, tuple[str, Callable[[int], Work]]] = {
     "all_gather": (ALL_GATHER, all_gather), "all_to_all": (ALL_TO_ALL, all_to_all),
     "one_word": (ONE_WORD, one_word), "freed": (ONE_SHOT, freed),
     "signals": (SIGNALS, signals), "ring": (RING, ring),
+    "multicast": (MULTICAST, multicast), "counted": (COUNTED, counted),
 }  # fmt: skip

@@ -36,7 +36,8 @@ class Rank001(Check):
         after the other is late: it goes on when the others wait for it, or after a delay. On a
         CPU, or a GPU that ranks share, asynchronous collectives work at once, or as late as they
         may, or fill their tensors before others read them. Results are read when all calls are
-        over. Then two groups make calls at the same time.
+        over. Then two groups make calls at the same time. On a GPU each rank works on a side stream
+        at last: other work, the writing of its inputs, the call and a copy of the result.
 
     Why it matters
         A missing wait, a buffer that is written again before all have read it, and a flag of
@@ -86,6 +87,9 @@ class Rank001(Check):
                     yield _in_a_row(cases, refill=True, late=late, moments=moments)
         for base in of_each_count(trial):
             yield _two_groups(_calls(trial, base))
+        if trial.device.on_gpu:
+            for base in of_each_count(trial):
+                yield _on_streams(_calls(trial, base))
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
@@ -160,6 +164,17 @@ def _in_a_row(
         busy_ms=_BUSY_MS if moments is Moments.LATE and late is not None else 0.0,
     )
     return _scenario(f"{count} ranks, {who}, collectives {moments.value}", cases, step)
+
+
+def _on_streams(cases: Sequence[Case]) -> Scenario:
+    slots = tuple(chr(ord("a") + number) for number in range(len(cases)))
+    step = CallRanks(
+        slots=(slots,),
+        results=(tuple(f"r{slot}" for slot in slots),),
+        busy_ms=_BUSY_MS,
+        side_stream=True,
+    )
+    return _scenario(f"{cases[0].axes[AXIS]} ranks, each on a side stream", cases, step)
 
 
 def _two_groups(cases: Sequence[Case]) -> Scenario:

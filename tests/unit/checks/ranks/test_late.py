@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 import torch.distributed as dist
 
 from cuassay.catalog import registry
 from cuassay.checks.ranks.late import Rank001
+from cuassay.model.device import CUDA
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import FindingClass
 from cuassay.model.steps import CallRanks, Moments
 from cuassay.model.trace import Finished, ScenarioResult
-from tests.support.fake_trial import OracleTrial, scaled_add
+from tests.support.fake_trial import OracleTrial, judged, run_one, scaled_add
 from tests.support.ranked import findings, ranked, trial_of
 
 Group = dist.ProcessGroup
@@ -104,6 +107,21 @@ def test_every_count_of_ranks_and_each_moment_is_tried(trial: OracleTrial) -> No
     result = ScenarioResult(records=(), termination=Finished())
     seen = [(scenario, result) for scenario in Rank001().propose(trial)]
     assert "calls with a late rank: 99 % sure" in Rank001().remark(seen)
+
+
+def test_ranks_on_a_gpu_are_called_on_side_streams_at_last(trial: OracleTrial) -> None:
+    on_gpu = dataclasses.replace(trial, device=CUDA)
+    steps = [
+        step
+        for scenario in Rank001().propose(on_gpu)
+        for step in scenario.steps
+        if isinstance(step, CallRanks)
+    ]
+    assert [step.side_stream for step in steps[-4:]] == [False, True, True, True]
+    assert all(step.busy_ms for step in steps[-3:])
+    with ranked(right, trial) as called:  # without a GPU there is one stream
+        *_, last = Rank001().propose(on_gpu)
+        assert not list(judged(Rank001(), trial, last, run_one(trial, called, last)))
 
 
 def test_a_problem_without_ranks_is_passed_over(trial: OracleTrial) -> None:

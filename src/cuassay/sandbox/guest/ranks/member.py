@@ -83,6 +83,31 @@ def takes_group(function: Callable[..., object]) -> bool:
         return False
 
 
+class _Moment:
+    """A moment of the current stream of a GPU, which other streams can wait for; nothing on a CPU.
+
+    A collective begins behind the work of the stream in which it is called, and who waits for it
+    goes on behind it, in whichever stream.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._event = torch.cuda.current_stream().record_event() if device.on_gpu else None
+
+    def come_before(self) -> None:
+        """Let the current stream wait for it."""
+        if self._event is not None:
+            torch.cuda.current_stream().wait_event(self._event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """This rank's part of a collective that has begun."""
+
+    given: Tensors
+    into: Tensors
+    begun: _Moment
+
+
 class Member:
     """Serves where the ranks meet; the port of its process group."""
 
@@ -96,7 +121,8 @@ class Member:
         self._channel, self._place, self._problem = channel, place, problem
         self._function = function
         self._moments = Moments.LATE
-        self._posted: dict[int, tuple[Tensors, Tensors]] = {}
+        self._posted: dict[int, _Part] = {}
+        self._filled: dict[int, _Moment] = {}
         self._count = 0
         self._options: dict[str, Any] = {}
         self._returned: list[list[tuple[str, object]]] = []
@@ -142,7 +168,8 @@ class Member:
     def post(self, operation: Operation, given: Tensors, into: Tensors) -> int:
         """Begin a collective."""
         self._count += 1
-        self._posted[self._count] = given, into
+        begun = _Moment(self._place.device)
+        self._posted[self._count] = _Part(given=given, into=into, begun=begun)
         now = [pack(one) for one in given] if self._moments is Moments.EARLY else None
         self._channel.send(Posts(self._count, operation, now))  # type: ignore[arg-type]
         if self._moments is not Moments.LATE:
@@ -155,6 +182,8 @@ class Member:
             self._channel.send(Waits(number))
         while number in self._posted:
             self._answer(self._channel.recv())
+        if number in self._filled:
+            self._filled.pop(number).come_before()
 
     def _until(self, kind: type) -> None:
         while True:
@@ -167,20 +196,26 @@ class Member:
         """Give or take tensors of a collective."""
         match letter:
             case Give(number=number):
-                given, _ = self._posted[number]
-                self._channel.send(Gives([pack(one) for one in given]))  # type: ignore[misc]
+                part = self._posted[number]
+                part.begun.come_before()
+                self._channel.send(Gives([pack(one) for one in part.given]))  # type: ignore[misc]
             case Take(number=number, tensors=tensors):
-                _, into = self._posted.pop(number)
-                for target, sent in zip(into, tensors, strict=True):
+                part = self._posted.pop(number)
+                part.begun.come_before()
+                for target, sent in zip(part.into, tensors, strict=True):
                     value = unpack(sent)
                     assert isinstance(value, torch.Tensor)
                     with torch.no_grad():
                         target.detach().copy_(value.reshape(target.shape))
+                self._filled[number] = _Moment(self._place.device)
 
     def _call(self, begin: Begin) -> Any:
         """Make the calls; return the record of what one raises."""
         self._moments = begin.moments
-        self._returned, self._inputs = [], []
+        self._returned, self._inputs, self._filled = [], [], {}
+        stream: torch.cuda.Stream | None = None
+        if begin.side_stream and self._place.device.on_gpu:
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         try:
             for sent in begin.calls:
                 values = [self._on_device(unpack(one)) for one in sent]
@@ -190,8 +225,11 @@ class Member:
                     ]
                 self._channel.send(Arrives())
                 self._until(Go)
-                self._inputs.append(values)
-                self._returned.append(self._called(values, begin.busy_ms))
+                if stream is None:
+                    self._inputs.append(values)
+                    self._returned.append(self._called(values, begin.busy_ms))
+                else:
+                    self._call_on(stream, values, begin.busy_ms)
             if self._place.device.on_gpu:
                 torch.cuda.synchronize()
         except SystemExit:
@@ -199,6 +237,26 @@ class Member:
         except BaseException as error:
             return raised(0, error)
         return None
+
+    def _call_on(self, stream: torch.cuda.Stream, values: list[Any], busy_ms: float) -> None:
+        """Write the inputs, call and copy the results on a stream, behind other work on it."""
+        given = [
+            torch.full_like(one, torch.nan if one.is_floating_point() else 0)
+            if isinstance(one, torch.Tensor)
+            else one
+            for one in values
+        ]
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(round(busy_ms * _CYCLES_A_MS))  # type: ignore[no-untyped-call]
+            given = [_refilled(*pair) for pair in zip(given, values, strict=True)]
+            self._inputs.append(given)
+            self._returned.append(
+                [
+                    (name, value.clone() if isinstance(value, torch.Tensor) else value)
+                    for name, value in self._called(given, 0.0)
+                ]
+            )
 
     def _called(self, values: list[Any], busy_ms: float) -> list[tuple[str, object]]:
         names = [spec.name for spec in self._problem.outputs]

@@ -56,13 +56,15 @@ class Begin:
     """Make calls, one after another, on these inputs of each; keep what they return.
 
     With `refill` the inputs of later calls are written into the tensors of the first. Before each
-    call the GPU is kept busy for `busy_ms`. `moments` are those of asynchronous collectives.
+    call the GPU is kept busy for `busy_ms`. `moments` are those of asynchronous collectives. With
+    `side_stream` all of this is done on a stream beside the default stream of a GPU.
     """
 
     calls: Sequence[Sequence[Sent]]
     refill: bool
     moments: Moments
     busy_ms: float
+    side_stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,13 +94,18 @@ class _Rank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """When ranks go on: the `late` one of each group when the others cannot, or after `delay_s`."""
+    """When ranks go on: the `late` one of each group when the others cannot, or after `delay_s`.
+
+    `busy_ms` of other work on the GPU come before calls of the late rank; with `side_stream` of all
+    ranks, each on a stream of its own.
+    """
 
     late: int | None = None
     delay_s: float = 0.0
     moments: Moments = Moments.LATE
     refill: bool = False
     busy_ms: float = 0.0
+    side_stream: bool = False
 
 
 class World:
@@ -187,8 +192,9 @@ class World:
         self._meetings = Meetings()
         for rank, listed in zip(self._ranks, calls, strict=True):
             rank.meetings.clear()
-            busy_ms = timing.busy_ms if self._is_late(rank) else 0.0
-            self._send(rank, Begin(listed, timing.refill, timing.moments, busy_ms))
+            busy_ms = timing.busy_ms if timing.side_stream or self._is_late(rank) else 0.0
+            begin = Begin(listed, timing.refill, timing.moments, busy_ms, timing.side_stream)
+            self._send(rank, begin)
         while any(rank.state is not _Is.OVER for rank in self._ranks):
             self._go_on()
             self._hear()
