@@ -29,6 +29,7 @@ from ptxsan import (
 )
 from ptxsan.codegen import Code, generate
 from ptxsan.compile import Compiled, compile_code
+from ptxsan.deadlines import within
 from ptxsan.emit.calls import TOO_DEEP_CODE
 from ptxsan.errors import LaunchError, MachineError
 from ptxsan.findings import (
@@ -43,7 +44,7 @@ from ptxsan.findings import (
 from ptxsan.globals import module_memory
 from ptxsan.heap import module_heap
 from ptxsan.interplay import Interplay, interplay
-from ptxsan.launch import Launch
+from ptxsan.launch import Dim3, Launch
 from ptxsan.options import Options
 from ptxsan.program import CLOCKS, Program, build
 from ptxsan.reach import barrier_reach
@@ -59,6 +60,7 @@ _Ready = Callable[[LaunchState], None]
 _Key = tuple[str, str, str, bool, int, bool]
 _STUCK, _WAITS, _MOVED = 2, 4, 5  # what rt_run returns
 _MOST_LOADED = 512
+_SHORT_S = 0.002  # what took less has one host thread the next time
 _ROUNDS_OF_CLOCKS, _ROUNDS_OF_CHANCE = 64, 16
 _FULL = {
     1: "more synchronisation events than the machine keeps track of",
@@ -122,7 +124,10 @@ def _unmodelled(program: Program) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A kernel in machine code, with what is known of it without running it."""
+    """A kernel in machine code, with what is known of it without running it.
+
+    `took_s` are the seconds of its last run by grid and block, times its host threads.
+    """
 
     program: Program
     code: Code
@@ -132,6 +137,7 @@ class Loaded:
     roles: NDArray[np.uint8] | None
     reach: tuple[NDArray[np.uint32], NDArray[np.uint8]]  # see `barrier_reach`; only read
     load_s: float
+    took_s: dict[tuple[Dim3, Dim3], float]
 
 
 _LOADED: dict[_Key, Loaded] = {}
@@ -156,7 +162,7 @@ def load(module: Module, kernel: str, options: Options) -> Loaded:
     _LOADED[key] = Loaded(
         program=program, code=code, compiled=compiled, dependent=data_dependent(program),
         interplay=interplay(program), roles=roles.table_of(program) if options.races else None,
-        reach=barrier_reach(program), load_s=time.perf_counter() - started,
+        reach=barrier_reach(program), load_s=time.perf_counter() - started, took_s={},
     )  # fmt: skip
     return _LOADED[key]
 
@@ -434,7 +440,11 @@ class _Run:
             and suspects is None
             and not launch.parts
         )
-        workers = options.workers if parallel else 1
+        # A thread takes longer to start and to join than a short launch takes. Who looks for races
+        # has as many each time: what is watched would depend on the clock.
+        shape = (launch.grid, launch.block)
+        is_short = not options.races and loaded.took_s.get(shape, _SHORT_S) < _SHORT_S
+        workers = options.workers if parallel and not is_short else 1
         places = contexts.make(
             loaded.program, loaded.code, launch, options, state, workers=workers,
             one_by_one=one_by_one,
@@ -455,6 +465,7 @@ class _Run:
             watching.fill(state, suspects, places)
         ready(state)
         run_s = self._start(state, places)
+        loaded.took_s[shape] = run_s * workers
         if self._heap is not None:
             self._heap.forget_marks()
         for one in state.allocations:
@@ -497,17 +508,15 @@ class _Run:
             state.set32(L.PAUSES, int(self._meanwhile is not None and len(places) == 1))
             started = time.perf_counter()
             left_s = max(0.0, self._options.limit_s - run_s)
-            timer = threading.Timer(left_s, lambda: state.set32(L.STOP, 3))
-            timer.start()
-            with watching.stored_pointers(self._loaded.program, self._launch):
+            stop = functools.partial(state.set32, L.STOP, 3)
+            stored = watching.stored_pointers(self._loaded.program, self._launch)
+            with within(left_s, stop), stored:
                 others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
                 for thread in others:
                     thread.start()
                 ended = work(places[0])
                 for thread in others:
                     thread.join()
-            timer.cancel()
-            timer.join()
             run_s += time.perf_counter() - started
             moved = ended == _MOVED
             if ended == _STUCK and self._meanwhile is None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ptxsan import contexts
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineReport
 from ptxsan.launch import Argument, Buffer, Launch, Pointer
@@ -447,3 +450,28 @@ def test_some_blocks_of_a_launch_run_alone() -> None:
     assert not b[~ran].any()
     report, _, _ = execute(body, grid=5, block=32, options=Options(blocks=(4,)))
     assert {one.kind for one in report.findings} == {Kind.OUT_OF_BOUNDS}
+
+
+@pytest.mark.parametrize("races", [False, True])
+def test_a_launch_that_took_little_has_one_host_thread_the_next_time(
+    races: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where races are looked for: what is seen of them must not depend on the clock."""
+    counts: list[int] = []
+    make = contexts.make
+
+    def counted(*given: Any, workers: int, **named: Any) -> list[contexts.Contexts]:
+        counts.append(workers)
+        return make(*given, workers=workers, **named)
+
+    monkeypatch.setattr(contexts, "make", counted)
+    body = "ld.global.u32 %r6, [%rd4]; add.u32 %r6, %r6, 7; st.global.u32 [%rd5], %r6; ret;"
+    seen = []
+    for most_s in (math.inf, math.inf, 0.0):
+        monkeypatch.setattr("ptxsan.run._SHORT_S", most_s)
+        report, a, b = execute(body, options=Options(shadow=False, races=races, workers=2))
+        assert kinds(report) == []
+        assert (b == a + 7).all()
+        seen.append(report.statistics.lane_instructions)
+    assert counts == [2, 2 if races else 1, 2]
+    assert len(set(seen)) == 1

@@ -353,8 +353,8 @@ class StorageArena:
         high = max(base + one.nbytes for base, one in self._earlier.items())
         data = region.buffer.data
         words = data[: data.nbytes & ~7].view(np.uint64)
-        found: np.ndarray[Any, Any] = np.unique(words[(words >= low) & (words < high)])
-        return found
+        found = words[(words >= low) & (words < high)]
+        return np.unique(found) if found.size else found
 
     def argument(self, data: bytes) -> Pointer | bytes:
         """Return a parameter as a pointer where its eight bytes are an address of this memory."""
