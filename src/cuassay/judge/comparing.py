@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _Answered: TypeAlias = tuple[str, tuple[ResultItem, ...]]  # of which values, and what
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
 _BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
+_GROSS = 0.25  # of the whole output: no rounding errs by as much where truth decides anything
 _NEAR_BYTES = 1 << 27  # of answers within the reference's own error
 
 
@@ -139,6 +140,25 @@ class Comparing:
             return None
         self._note_right(run, key, items, _Explained(comparisons=found))
         return found
+
+    def is_gross(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Return whether rough truth shows that an answer is wrong whatever a kernel may round.
+
+        It has another structure, elements that are no numbers where truth has some, or is off by a
+        quarter of the whole output. A finding needs `compare`, which says how an answer is wrong.
+        """
+        truth = self._truths.rough(case)
+        if truth.ill_conditioned:
+            return False
+        with self._spent(case):
+            found = _held(self._tensors(run, items, truth), truth)
+        return any(
+            one.mismatch
+            or one.relative_error > _GROSS
+            or any(each.name == "class" and each.share > 1.0 for each in one.statistics)
+            for one in found
+            if is_wrong(one)
+        )
 
     def compare(
         self,

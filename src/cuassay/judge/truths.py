@@ -33,6 +33,7 @@ from cuassay.oracle.truth.make import Truth, draws_as_one, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
+from cuassay.oracle.truth.runs import FirstRuns
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
@@ -45,6 +46,7 @@ _HEAVY_S = 1.0  # of a truth, by count
 _ALWAYS_KEPT = 8  # of the planned memory one part in so many holds truths whatever a case needs
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
+_FIRST_BYTES = 1 << 28  # of the runs with which truths of one case begin, of all cases
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 _TEXTS = 256  # cases whose values are known as text
 
@@ -80,6 +82,7 @@ class Truths:
         self._device, self._timeline = device, timeline
         kept = TruthCache() if cache is None else cache
         self.cache, self._owns = kept.truths, kept.own_errors
+        self._firsts: OrderedDict[str, FirstRuns] = OrderedDict()
         self._looks: dict[str, Look] = {}
         self._texts: dict[int, tuple[Case, str]] = {}
         self._deterministic: bool | None = None
@@ -91,12 +94,13 @@ class Truths:
 
     def is_empty(self) -> bool:
         """Whether no truth is kept, and none of the reference's own errors."""
-        return not self.cache and not self._owns
+        return not self.cache and not self._owns and not self._firsts
 
     def let_go(self) -> None:
         """Forget what is kept."""
         self.cache.clear()
         self._owns.clear()
+        self._firsts.clear()
 
     def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
         """Return fresh inputs of a case, in the order of the problem's inputs."""
@@ -248,8 +252,10 @@ class Truths:
                 seed=derive(case.seed, "truth"),
                 accumulation=problem.accumulation,
                 suffices=noted,
+                first=self._first_of(key),
             )
         )
+        self._drop_firsts()
         if any(is_enough):
             return made
         self._owns[key] = made
@@ -374,6 +380,7 @@ class Truths:
             self._memory.end_idle()
         with self._timeline.span(Lane.TRUTH, what):
             truth = self.cache[key] = self._memory.capped(make)
+        self._drop_firsts()
         self.seconds += time.perf_counter() - started
         limit = _CACHE_BYTES[self._device.kind]
         if self._memory.gib is not None:
@@ -403,7 +410,19 @@ class Truths:
             index_hits=hits,
             family=family_of(precision, problem.low_type),
             budget_bytes=self._memory.room.bytes,
+            first=self._first_of(self.key(case)),
         )
+
+    def _first_of(self, key: str) -> FirstRuns:
+        """Return the first runs of a case, with which truths and own errors of it begin."""
+        self._firsts.setdefault(key, FirstRuns())
+        self._firsts.move_to_end(key)
+        return self._firsts[key]
+
+    def _drop_firsts(self) -> None:
+        """Keep first runs only as far as they are small beside all else that a trial holds."""
+        while sum(one.nbytes for one in self._firsts.values()) > _FIRST_BYTES:
+            self._firsts.popitem(last=False)
 
     @property
     def _kept_bytes(self) -> int:

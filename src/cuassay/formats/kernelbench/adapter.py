@@ -17,11 +17,13 @@ from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource
 
 BUILT = "built_"  # begins the names of scalars that say what a module is built with
 _KEPT = 4  # models of other sizes that a process keeps
+_LARGE = 1 << 22  # elements that are drawn at once on a GPU, from which that is sooner
 _EVALUATING = (StateSource.GIVEN_EVALUATION.value, StateSource.INITIAL_EVALUATION.value)
 _COMMON = """
 
 # ---- cuassay's adapter: a function of the forward arguments and of the model's state ----
 import torch as _cuassay_torch
+from torch.utils._python_dispatch import TorchDispatchMode as _CuassayMode
 
 _CUASSAY_SEED = 42
 _CUASSAY_INIT = {init}
@@ -43,6 +45,33 @@ def _cuassay_put(value, place, size):
     return type(value)(items)
 
 
+class _CuassayFills(_CuassayMode):
+    # Draws large tensors of a CPU on the GPU, seeded by the CPU's generator: there torch takes up
+    # to 30 ns for an element of 16 bits, ten seconds for the experts of one layer.
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        named, aten = kwargs or {{}}, _cuassay_torch.ops.aten
+        if func not in (aten.normal_.default, aten.uniform_.default) or named.get("generator"):
+            return func(*args, **named)
+        filled = args[0]
+        is_large = filled.device.type == "cpu" and filled.numel() >= {large}
+        if not is_large or not filled.is_contiguous():
+            return func(*args, **named)
+        seed = int(_cuassay_torch.randint(2**62, ()))
+        drawn = _cuassay_torch.Generator("cuda").manual_seed(seed)
+        for part in filled.view(-1).split({large}):
+            values = _cuassay_torch.empty(part.shape, dtype=part.dtype, device="cuda")
+            part.copy_(func(values, *args[1:], **{{**named, "generator": drawn}}))
+        return filled
+
+
+_CuassayFills.__torch_dispatch__._torchdynamo_disable = True
+
+
 def _cuassay_build(kind, sizes=()):
     # Under the benchmark's seed; `sizes` are those of _CUASSAY_BUILT, and without any its own.
     init = _CUASSAY_INIT
@@ -53,7 +82,11 @@ def _cuassay_build(kind, sizes=()):
     devices = list(range(len(_cuassay_torch.cuda.default_generators)))
     with _cuassay_torch.random.fork_rng(devices=devices):
         _cuassay_torch.manual_seed(_CUASSAY_SEED)
-        return kind(*init)
+        if not (sizes and _cuassay_torch.cuda.is_initialized()):
+            return kind(*init)
+        # Sizes come with a call, whose tensors are on the GPU for the reference and the kernel.
+        with _CuassayFills():
+            return kind(*init)
 
 
 def _cuassay_split(values):
@@ -341,7 +374,7 @@ def reference_source(
     evaluating = f"{STATE_SOURCE} in {_EVALUATING}" if state else "False"
     common = _COMMON.format(
         init=repr(list(init)), state=repr(list(state)), buffers=repr(list(buffers)),
-        built=repr(dict(built)), count=len(arguments), call=call,
+        built=repr(dict(built)), count=len(arguments), call=call, large=_LARGE,
     )  # fmt: skip
     adapter = _REFERENCE.format(
         signature=", ".join([*names, *sizes, *source]),
@@ -372,7 +405,7 @@ def candidate_source(
     """Return the entry file of a candidate whose `module` defines the class `cls`."""
     common = _COMMON.format(
         init=repr(list(init)), state=repr(list(state)), buffers="()", built=repr(dict(built)),
-        count=count, call=call,
+        count=count, call=call, large=_LARGE,
     )  # fmt: skip
     title = '"""The entry of a KernelBench candidate."""\n'
     return (

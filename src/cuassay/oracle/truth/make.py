@@ -32,13 +32,13 @@ from cuassay.oracle.truth.atomics import ByAtomics
 from cuassay.oracle.truth.index import ChoiceWatch, TieBreak
 from cuassay.oracle.truth.inputs import InputTraits, flushed, input_traits
 from cuassay.oracle.truth.memory import is_small
-from cuassay.oracle.truth.noise import Deviations, NoiseHook, StepHook
+from cuassay.oracle.truth.noise import Deviations, NoiseHook
 from cuassay.oracle.truth.noises import Noises
 from cuassay.oracle.truth.outputs import Collector, collector, finish
 from cuassay.oracle.truth.precision import Family
 from cuassay.oracle.truth.programs import programs
 from cuassay.oracle.truth.random_errors import Noise
-from cuassay.oracle.truth.runs import ReferenceRunner, Value, perturbed, upcast
+from cuassay.oracle.truth.runs import FirstRuns, ReferenceRunner, Value, perturbed, upcast
 from cuassay.oracle.truth.types import OutputTruth, Truth
 
 __all__ = ["OutputTruth", "Truth", "draws_as_one", "hit_counts", "make_truth"]
@@ -66,6 +66,7 @@ def make_truth(
     index_hits: Mapping[str, Tensor] | None = None,
     family: Family | None = None,
     budget_bytes: int | None = None,
+    first: FirstRuns | None = None,
 ) -> Truth:
     """Return the truth of `fn(*inputs)`, on the device of the inputs.
 
@@ -73,15 +74,15 @@ def make_truth(
     `family` says which further roundings trusted implementations make (none: `strict`);
     `index_hits` maps an output's name to the hit count of each of its rows (see hit_counts).
     `budget_bytes` bounds the draws that are kept and what they share (at least 2 draws are made).
+    `first` takes, or has, the runs with which every truth of the case under this seed begins.
     Deterministic in `seed`. Raises ReferenceError_ where the reference itself fails or returns
     the wrong number of outputs.
     """
-    runner = ReferenceRunner(fn, inputs, [spec.name for spec in specs], seed)
-    written = runner.as_written()
+    runner = ReferenceRunner(fn, inputs, [spec.name for spec in specs], seed, first=first)
+    written = runner.written()
     try:
         plain = runner.plain()
-        steps = StepHook()
-        narrow = runner.lifted(torch.float32, steps)
+        narrow, steps = runner.narrow()
     except (LiftError, ReferenceError_, RuntimeError) as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise

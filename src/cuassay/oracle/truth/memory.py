@@ -38,9 +38,9 @@ from cuassay.oracle.truth.types import Truth
 
 _LIFTED = 8  # bytes of an element
 _NOISE = 3 * 8  # normals, sizes and the noisy copy beside what the largest operation touches
-# Elements of inputs and outputs up to which the draws of a truth are made in one run. On a GPU
-# each is a run of its own: draws in one run have only been held against single ones on a CPU.
-_DRAWN_AT_ONCE = 1 << 17
+# Elements of inputs and outputs up to which the draws of a truth are made in one run. A GPU is as
+# fast for eight times the elements, until they fill it: what one run saves is the way to it.
+_DRAWN_AT_ONCE = {False: 1 << 17, True: 1 << 20}  # whether on a GPU
 # The same of few inputs, such as tokens whose gradients go into a table: most operations are as
 # large as the inputs, and what one run saves is each operation's way through Python.
 _DRAWN_OF_FEW, _FEW_INPUTS = 1 << 18, 1 << 15
@@ -235,8 +235,10 @@ def _seen(watch: _Watch, *, complete: bool, endless: bool) -> Live:
 
 def is_small(of_inputs: int, of_outputs: int, device: Device) -> bool:
     """Return whether the draws of a truth of so many elements may be made in one run."""
-    most = _DRAWN_OF_FEW if of_inputs <= _FEW_INPUTS else _DRAWN_AT_ONCE
-    return not device.on_gpu and of_inputs + of_outputs <= most
+    most = _DRAWN_AT_ONCE[device.on_gpu]
+    if of_inputs <= _FEW_INPUTS:
+        most = max(most, _DRAWN_OF_FEW)
+    return of_inputs + of_outputs <= most
 
 
 def bytes_needed(

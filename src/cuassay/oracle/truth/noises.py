@@ -119,12 +119,13 @@ class Noises(Noise):
     def _normals(
         self, shape: Sequence[int], device: torch.device, *, among: set[int] | None = None
     ) -> list[Tensor]:
-        drawing = set(self._drawing) if among is None else among
-        found = {n: self._each[n].normal(shape, device) for n in sorted(drawing)}
-        zero = torch.zeros((), device=device)
-        if found:
-            zero = zero.to(next(iter(found.values())).dtype)
-        return [found.get(n, zero.expand(tuple(shape))) for n in range(len(self._each))]
+        drawing = sorted(self._drawing if among is None else among)
+        found = {n: self._each[n].normal(shape, device) for n in drawing}
+        if len(found) < len(self._each):
+            dtype = found[drawing[0]].dtype if drawing else None
+            zero = torch.zeros((), device=device, dtype=dtype).expand(tuple(shape))
+            return [found.get(n, zero) for n in range(len(self._each))]
+        return list(found.values())
 
     def _pool_of(self, numbers: tuple[int, ...]) -> Tensor:
         """Return the first HASHED normals of the pools of some runs, one after another."""

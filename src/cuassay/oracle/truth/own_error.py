@@ -35,7 +35,7 @@ from cuassay.oracle.compare.sums import eager_sums, fold, matrix_shape
 from cuassay.oracle.lift.run import nominal_of
 from cuassay.oracle.special import form_of
 from cuassay.oracle.truth.precision import GRIDS
-from cuassay.oracle.truth.runs import ReferenceRunner, Value
+from cuassay.oracle.truth.runs import FirstRuns, ReferenceRunner, Value
 from cuassay.oracle.truth.scale import exact_zeros, floor_square, pooled_variance
 from cuassay.oracle.truth.types import OutputTruth
 
@@ -119,15 +119,16 @@ def own_errors(
     seed: int,
     accumulation: DType = DType.FLOAT32,
     suffices: Callable[[Sequence[Tensor]], bool] = lambda written: False,
+    first: FirstRuns | None = None,
 ) -> tuple[OwnError, ...]:
     """Return the reference's own error of each output of `fn(*inputs)`, on the inputs' device.
 
     Runs it as written and lifted to float64; of one that cannot be lifted only its own bits are
     known to be right, and where `suffices` says so of what it returns as written. Deterministic in
-    `seed`. Raises ReferenceError_ where the reference fails.
+    `seed`. `first` as `make_truth` has it. Raises ReferenceError_ where the reference fails.
     """
-    runner = ReferenceRunner(fn, inputs, [spec.name for spec in specs], seed)
-    written = runner.as_written()
+    runner = ReferenceRunner(fn, inputs, [spec.name for spec in specs], seed, first=first)
+    written = runner.written()
     if suffices(written):
         return tuple(OwnError(written=own) for own in written)
     try:

@@ -6,6 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from cuassay.oracle.lift.run import (
     lift_together,
     run_as_written,
 )
+from cuassay.oracle.truth.noise import StepHook
 
 Value = Tensor | Scalar
 
@@ -68,17 +70,44 @@ def _picked(value: Tensor) -> Tensor:
     return picked.clone(memory_format=torch.contiguous_format).view(torch.uint8)
 
 
+@dataclass(slots=True)
+class FirstRuns:
+    """The runs with which every truth of one case under one seed begins, once they are made.
+
+    `written` is what the reference returns as it is, `plain` in float64, `narrow` in float32 with
+    the jumps that were met on the way.
+    """
+
+    written: tuple[Tensor, ...] | None = None
+    plain: tuple[Tensor, ...] | None = None
+    narrow: tuple[tuple[Tensor, ...], StepHook] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that is held."""
+        narrow = self.narrow[0] if self.narrow else ()
+        return sum(one.nbytes for one in (*(self.written or ()), *(self.plain or ()), *narrow))
+
+
 class ReferenceRunner:
     """Runs one reference on one set of inputs and keeps the time of every run.
 
-    The global random state is set to `seed` before each run and restored afterwards, so that
-    a reference that draws random numbers draws the same ones every time.
+    What `first` holds is not run again. The global random state is set to `seed` before each run
+    and restored afterwards, so that a reference that draws random numbers draws the same ones every
+    time.
     """
 
     def __init__(
-        self, fn: Callable[..., object], inputs: Sequence[Value], names: Sequence[str], seed: int
+        self,
+        fn: Callable[..., object],
+        inputs: Sequence[Value],
+        names: Sequence[str],
+        seed: int,
+        *,
+        first: FirstRuns | None = None,
     ) -> None:
         self.fn, self.inputs, self.names = fn, inputs, names
+        self._first = FirstRuns() if first is None else first
         # two cases under one seed must not share their noise: biases over seeds would add up
         self.seed = (seed ^ (fingerprint(inputs) << 20)) & (2**63 - 1)
         self.device = device_of(inputs)
@@ -104,21 +133,35 @@ class ReferenceRunner:
 
     def plain(self) -> tuple[Tensor, ...]:
         """Return the plain float64 lifted outputs; the time of this run is the unit of cost."""
-        self._synchronise()
-        start = time.perf_counter()
-        outputs = self.lifted(torch.float64)
-        self._synchronise()
-        self.plain_s = time.perf_counter() - start
+        if self._first.plain is None:
+            self._synchronise()
+            start = time.perf_counter()
+            self._first.plain = self.lifted(torch.float64)
+            self._synchronise()
+            self.plain_s = time.perf_counter() - start
+        return self._first.plain
+
+    def narrow(self) -> tuple[tuple[Tensor, ...], StepHook]:
+        """Return the outputs lifted to float32, and what their run showed of jumps."""
+        if self._first.narrow is None:
+            steps = StepHook()
+            self._first.narrow = (self.lifted(torch.float32, steps), steps)
+        return self._first.narrow
+
+    def written(self) -> tuple[Tensor, ...]:
+        """Return the outputs of the reference as it is, of one run for all truths of the case."""
+        if self._first.written is None:
+            self._first.written = self.as_written()
+        outputs = self._first.written
+        if outputs and not any(isinstance(value, Tensor) for value in self.inputs):
+            self.device = outputs[0].device  # no input says where such a reference computes
         return outputs
 
     def as_written(self, inputs: Sequence[Value] | None = None) -> tuple[Tensor, ...]:
         """Return the outputs of the reference as it is. Raises ReferenceError_."""
         with self._same_random_state():
             given = self.inputs if inputs is None else inputs
-            outputs = self._checked(run_as_written(self.fn, given, names=self.names))
-        if outputs and not any(isinstance(value, Tensor) for value in self.inputs):
-            self.device = outputs[0].device  # no input says where such a reference computes
-        return outputs
+            return self._checked(run_as_written(self.fn, given, names=self.names))
 
     def cost(self) -> float:
         """Return the time since the start in plain float64 runs (0 where none was made)."""

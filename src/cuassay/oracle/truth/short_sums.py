@@ -23,7 +23,8 @@ from cuassay.oracle.truth.reductions import product_factors
 
 BLOCK = 32  # products a step
 FRACTION_BITS = 13
-_AT_ONCE = 1 << 22  # products held at a time
+# Products held at a time: on a GPU so many that the way to it costs less than what it computes.
+_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 25}
 _LEAST = 2.0**-126
 
 
@@ -49,7 +50,7 @@ def short_sum(left: Tensor, right: Tensor) -> Tensor:
         pairs = zip(left.flatten(0, -3), right.flatten(0, -3), strict=True)
         made = torch.stack([short_sum(one, other) for one, other in pairs])
         return made.view(*left.shape[:-1], right.shape[-1])
-    rows = max(1, _AT_ONCE // (BLOCK * max(right.shape[-1], 1)))
+    rows = max(1, _AT_ONCE.get(left.device.type, 1 << 22) // (BLOCK * max(right.shape[-1], 1)))
     parts = torch.split(left.double(), rows)
     return torch.cat([_rows(part, right.double()) for part in parts])
 
@@ -63,10 +64,11 @@ def _rows(left: Tensor, right: Tensor) -> Tensor:
         # of a product: the sum of its factors' exponents, not normalised
         size = (sizes[0][:, at, None] * sizes[1][None, at]).amax(1)
         grid = torch.maximum(size, _exponent(total)).mul_(2.0**-FRACTION_BITS).clamp_min_(_LEAST)
-        added = (terms / grid.unsqueeze(1)).trunc_().sum(1) + (total / grid).trunc_()
+        terms.div_(grid.unsqueeze(1), rounding_mode="trunc")
+        added = terms.sum(1) + torch.div(total, grid, rounding_mode="trunc")
         values = added * grid
         coarser = (_exponent(values) * 2.0**-FRACTION_BITS).clamp_min_(_LEAST)
-        total = (values / coarser).trunc_().mul_(coarser)
+        total = values.div_(coarser, rounding_mode="trunc").mul_(coarser)
     return total
 
 

@@ -15,12 +15,15 @@ from cuassay.formats.execute import load_reference
 from cuassay.formats.kernelbench import pair
 from cuassay.judge.decide.built_sizes import follow_built_sizes
 from cuassay.judge.trial import open_trial
+from cuassay.judge.truths import Truths
 from cuassay.model.axes import resolve
+from cuassay.model.case import Case
 from cuassay.model.device import CPU
 from cuassay.model.domain import SizeOf
 from cuassay.model.problem import Problem, TensorSpec, VarAxis
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
+from cuassay.oracle.truth.types import Truth
 from cuassay.sandbox.local import LocalRunner
 from tests.support import foreign, trees
 from tests.zoo.judging import Gate
@@ -231,8 +234,16 @@ def get_init_inputs():
 
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_own_sizes_of_which_truth_takes_long_are_tried_with_the_long_axis_small(
-    tmp_path: Path, everywhere: bool
+    tmp_path: Path, everywhere: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    full: list[Case] = []
+    usual = Truths.truth
+
+    def truth(truths: Truths, case: Case, *rest: Any) -> Truth:
+        full.append(case)
+        return usual(truths, case, *rest)
+
+    monkeypatch.setattr(Truths, "truth", truth)
     problem = load_problem(str(trees.write(tmp_path / "8_Scan.py", _SCAN)))
     assert problem.built == ("steps", "width")
     trial = open_trial(
@@ -254,6 +265,7 @@ def test_own_sizes_of_which_truth_takes_long_are_tried_with_the_long_axis_small(
     assert max(tried.values()) < 8192
     held = [axis.sizes for axis in trial.problem.var_axes() if axis.name == "width"]
     assert held == [() if everywhere else (32,)]
+    assert not full  # rough truth tells that rows in another order are no rounding
 
 
 _POOLS_TWICE = """import torch

@@ -257,7 +257,7 @@ def test_truth_of_a_reference_without_tensors_is_where_the_reference_puts_it() -
         return theta ** -(torch.arange(0, 64, device="meta") / 64)
 
     runner = ReferenceRunner(frequencies, [10000.0], ["y"], seed=1)
-    runner.as_written()
+    runner.written()
     assert runner.device.type == "meta"
 
 

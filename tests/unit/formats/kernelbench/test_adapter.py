@@ -1,0 +1,59 @@
+"""The code between KernelBench's classes and a function of tensors: how large weights are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from cuassay.formats.kernelbench import adapter
+
+
+class _Layer(nn.Module):
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.low = nn.Parameter(torch.empty(features, dtype=torch.bfloat16))
+        self.small = nn.Parameter(torch.empty(512))
+        nn.init.normal_(self.low, mean=0.5, std=0.02)
+        nn.init.uniform_(self.small)
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return what builds a layer, with the CPU in the place of the GPU that draws."""
+    text = adapter.candidate_source(
+        "unused", init=[8], state=[], built={"features": [[0]]}, count=1, call="", cls="Unused"
+    )
+    known: dict[str, Any] = {}
+    exec(text.partition("from unused import")[0].replace('"cuda"', '"cpu"'), known)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    found: Callable[..., Any] = known["_cuassay_build"]
+    return found
+
+
+def test_large_weights_are_drawn_on_the_gpu_alike_by_every_process(
+    build: Callable[..., Any],
+) -> None:
+    before = torch.get_rng_state()
+    one, other = build(_Layer, (9 << 20,)), build(_Layer, (9 << 20,))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(one.low, other.low)
+    assert torch.equal(one.small, other.small)
+    drawn = one.low.detach().float()
+    assert float(drawn.mean()) == pytest.approx(0.5, abs=1e-3)
+    assert float(drawn.std()) == pytest.approx(0.02, rel=0.05)
+    parts = drawn.split(1 << 22)
+    assert not torch.equal(parts[0], parts[1])
+    assert one.low.requires_grad
+
+
+def test_small_weights_are_those_of_the_seed(build: Callable[..., Any]) -> None:
+    made = build(_Layer, (4096,))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(42)
+        usual = _Layer(4096)
+    assert torch.equal(made.low, usual.low)
+    assert torch.equal(made.small, usual.small)
