@@ -36,6 +36,7 @@ _MATCHES = frozenset({"match", "search", "fullmatch", "findall", "finditer"})
 _FOREIGN = {
     ("build/cuda/hosted.py", "build_hosted"): "the dynamic loader's",
     ("checks/endings/findings.py", "claims_no_system"): "CUDA's",
+    ("checks/endings/findings.py", "exception_text"): "the candidate's, for a message alone",
     ("checks/endings/findings.py", "memory_fault"): "CUDA's",
     ("checks/interface/compiled.py", "_raises"): "torch's compiler's",
     ("formats/launches.py", "_toml"): "tomllib's",
