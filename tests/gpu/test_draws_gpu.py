@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from tests.support.oracle_cases import normal, spec
@@ -63,7 +65,7 @@ _FAMILIES = [
 @pytest.mark.parametrize("family", _FAMILIES)
 @pytest.mark.parametrize("reference", _REFERENCES)
 def test_the_achievable_error_is_the_same(
-    reference: object, family: Family, repeats: bool, monkeypatch: pytest.MonkeyPatch
+    reference: Callable[..., Tensor], family: Family, repeats: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, other = (normal(48, 64, dtype=torch.bfloat16, seed=n).cuda() for n in (0, 9))
     if repeats:
@@ -79,7 +81,7 @@ def test_the_achievable_error_is_the_same(
     def truth() -> Truth:
         return make_truth(
             reference, [x, other], [spec("bfloat16", "m", "n")], seed=3, family=family
-        )  # type: ignore[arg-type]
+        )
 
     monkeypatch.setattr(ReferenceRunner, "together", noted)
     one = truth()

@@ -29,11 +29,10 @@ from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.lift.run import lift, run_as_written
-from cuassay.oracle.truth.make import Truth, draws_as_one, make_truth
+from cuassay.oracle.truth.make import FirstRuns, Truth, draws_as_one, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
-from cuassay.oracle.truth.runs import FirstRuns
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
@@ -61,6 +60,32 @@ class TruthCache:
     )
 
 
+class _FirstRunsOfCases:
+    """The runs with which truths and own errors of a case begin, as far as they are small."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, FirstRuns] = OrderedDict()
+
+    def of(self, key: str) -> FirstRuns:
+        """Return those of one case, made or not."""
+        self._kept.setdefault(key, FirstRuns())
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def drop(self) -> None:
+        """Forget the oldest until all others are small beside what a trial holds."""
+        while sum(one.nbytes for one in self._kept.values()) > _FIRST_BYTES:
+            self._kept.popitem(last=False)
+
+    def is_empty(self) -> bool:
+        """Whether nothing is kept."""
+        return not self._kept
+
+    def let_go(self) -> None:
+        """Forget what is kept."""
+        self._kept.clear()
+
+
 class Truths:
     """Runs the reference on cases, in float64 and as written, and keeps what takes long to make.
 
@@ -82,7 +107,7 @@ class Truths:
         self._device, self._timeline = device, timeline
         kept = TruthCache() if cache is None else cache
         self.cache, self._owns = kept.truths, kept.own_errors
-        self._firsts: OrderedDict[str, FirstRuns] = OrderedDict()
+        self._firsts = _FirstRunsOfCases()
         self._looks: dict[str, Look] = {}
         self._texts: dict[int, tuple[Case, str]] = {}
         self._deterministic: bool | None = None
@@ -94,13 +119,13 @@ class Truths:
 
     def is_empty(self) -> bool:
         """Whether no truth is kept, and none of the reference's own errors."""
-        return not self.cache and not self._owns and not self._firsts
+        return not self.cache and not self._owns and self._firsts.is_empty()
 
     def let_go(self) -> None:
         """Forget what is kept."""
         self.cache.clear()
         self._owns.clear()
-        self._firsts.clear()
+        self._firsts.let_go()
 
     def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
         """Return fresh inputs of a case, in the order of the problem's inputs."""
@@ -252,10 +277,10 @@ class Truths:
                 seed=derive(case.seed, "truth"),
                 accumulation=problem.accumulation,
                 suffices=noted,
-                first=self._first_of(key),
+                first=self._firsts.of(key),
             )
         )
-        self._drop_firsts()
+        self._firsts.drop()
         if any(is_enough):
             return made
         self._owns[key] = made
@@ -380,7 +405,7 @@ class Truths:
             self._memory.end_idle()
         with self._timeline.span(Lane.TRUTH, what):
             truth = self.cache[key] = self._memory.capped(make)
-        self._drop_firsts()
+        self._firsts.drop()
         self.seconds += time.perf_counter() - started
         limit = _CACHE_BYTES[self._device.kind]
         if self._memory.gib is not None:
@@ -410,19 +435,8 @@ class Truths:
             index_hits=hits,
             family=family_of(precision, problem.low_type),
             budget_bytes=self._memory.room.bytes,
-            first=self._first_of(self.key(case)),
+            first=self._firsts.of(self.key(case)),
         )
-
-    def _first_of(self, key: str) -> FirstRuns:
-        """Return the first runs of a case, with which truths and own errors of it begin."""
-        self._firsts.setdefault(key, FirstRuns())
-        self._firsts.move_to_end(key)
-        return self._firsts[key]
-
-    def _drop_firsts(self) -> None:
-        """Keep first runs only as far as they are small beside all else that a trial holds."""
-        while sum(one.nbytes for one in self._firsts.values()) > _FIRST_BYTES:
-            self._firsts.popitem(last=False)
 
     @property
     def _kept_bytes(self) -> int:

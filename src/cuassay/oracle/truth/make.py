@@ -41,7 +41,7 @@ from cuassay.oracle.truth.random_errors import Noise
 from cuassay.oracle.truth.runs import FirstRuns, ReferenceRunner, Value, perturbed, upcast
 from cuassay.oracle.truth.types import OutputTruth, Truth
 
-__all__ = ["OutputTruth", "Truth", "draws_as_one", "hit_counts", "make_truth"]
+__all__ = ["FirstRuns", "OutputTruth", "Truth", "draws_as_one", "hit_counts", "make_truth"]
 
 DRAWS = 8
 _FEW_DRAWS = 4
