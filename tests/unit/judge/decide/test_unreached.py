@@ -16,7 +16,7 @@ from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
 from cuassay.model.candidate import Candidate, Language, SourceFile
 from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence
 from cuassay.model.reached import Reached, read_reached
-from cuassay.sandbox.guest.process.apart import follow, watch
+from cuassay.sandbox.guest.process.notes import follow, watch
 
 
 def unreached(folder: Path, source: str, *calls: tuple[object, ...]) -> list[tuple[int, int, str]]:
