@@ -447,7 +447,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         items.append(item)
                     reply = {"items": items, "container": container}
                     if followed and request["follow"]:
-                        reply["ran"] = followed[2]() | {"values": watched[2]()}
+                        reply["ran"] = followed[2]() | watched[2]()
                     del found, one, own
                 case "back":
                     now: list[dict[str, Any]] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dis
 import importlib.machinery
+import operator
 import os
 import sys
 import threading
@@ -23,6 +24,9 @@ _TRACERS = (
     "torch.cond", "torch.nn.attention.flex_attention",
 )  # fmt: skip
 _FOLLOWED = 1 << 18  # instructions of a call: 60 ms
+# What joins two operands, and for which of its operands one may be too small to matter.
+_JOINS = {"add": "sum", "sub": "sum", "mul": "product", "div": "quotient", "lerp": "blend"}
+_FAINT = 2.0**-10  # of what a part is added to; of 1, what a factor differs from it by
 
 
 def follow(  # noqa: C901, PLR0915  # its names are bound before anything is loaded
@@ -175,7 +179,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     folder: str,
     needs: tuple[Any, ...] = (
         sys, os.path, os.sep, ast, importlib.machinery.SourceFileLoader, types.CodeType, warnings,
-        os.walk, _TRACERS,
+        os.walk, _TRACERS, operator, _JOINS, _FAINT,
     ),
 ) -> tuple[
     Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None]
@@ -184,12 +188,16 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
 
     Of code below `folder` that is imported from now on, in functions that Python runs: comparisons,
     calculations, calls, selections by an index, and their operands, but for tests of branches,
-    which `follow` notes. `found` returns for each file `[line, column, last line, end, value, ...]`
-    with at most two values, as text. A number is its own; a mask `true` where an element of it is,
-    `false` where one is not; another tensor `zeros`, and `some` where not all of it is zero. Of
-    code that a compiler traces nothing is noted.
+    which `follow` notes. `found` returns `values` and `terms`. Of values it has for each file
+    `[line, column, last line, end, value, ...]` with at most two values, as text. A number is its
+    own; a mask `true` where an element of it is, `false` where one is not; another tensor `zeros`,
+    and `some` where not all of it is zero. Of terms it has `[line, column, last line, end, felt]`:
+    whether a part of a sum was more than a thousandth of what it was added to, and whether a factor
+    differed by as much from 1, in one element at least. Of code that a compiler traces nothing is
+    noted.
     """
-    python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs
+    python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
+    operators, joins, share = needs[9:]
     root = path.realpath(folder).rstrip(separator) + separator
     whole, join, exists, number_of = path.realpath, path.join, path.exists, id
     torch: Any = python.modules["torch"]
@@ -200,11 +208,15 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     )
     tensor, strided, mask, cpu = torch.Tensor, torch.strided, torch.bool, torch.device("cpu")
     scalars, text_of, kind_of, begins = {bool, int, float}, repr, type, str.startswith
+    get = getattr
     known = python.stdlib_module_names | {"torch"}
     spans: list[tuple[str, tuple[int, int, int, int]]] = []
     values: dict[int, set[str]] = {}
     full: set[int] = set()
     fresh: set[int] = set()
+    felt: dict[int, bool] = {}
+    settled: set[int] = set()  # operands of which no more is to be said
+    weighed: set[int] = set()  # those of which something new is
     parsed: dict[str, tuple[bytes, Any]] = {}  # files that were not imported yet
     active = False
     marker = f"note {number_of(spans)}"
@@ -238,6 +250,67 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     full.add(number)
         return value
 
+    def is_number(value: Any) -> bool:
+        kind = kind_of(value)
+        if kind is not tensor:
+            return kind in scalars
+        usual = device_of(value) == cpu and layout_of(value) is strided
+        return bool(usual and count(value) and dtype_of(value).is_floating_point)
+
+    def weigh(kind: str, numbers: tuple[int, ...], *operands: Any) -> None:
+        """Note for each of the last operands whether it matters beside the others."""
+        kinds = {kind_of(one) for one in operands}
+        if kinds <= {bool, int} or not all(map(is_number, operands)):
+            return
+        try:
+            with no_grad(), plain():
+                for place, number in enumerate(numbers, len(operands) - len(numbers)):
+                    if felt.get(number):
+                        continue
+                    if kind == "sum":
+                        size, beside = abs(operands[place]), abs(operands[1 - place])
+                    elif kind == "blend":
+                        size, beside = abs(operands[place]), 1.0
+                    elif place or kind == "product":
+                        size, beside = abs(operands[place] - 1.0), 1.0
+                    else:  # what is divided
+                        settled.add(number)
+                        continue
+                    large, there = size > beside * share, size > 0
+                    now = bool(large if kind_of(large) is bool else some(large))
+                    if now or bool(there if kind_of(there) is bool else some(there)):
+                        weighed.update((number,) if felt.get(number) is not now else ())
+                        felt[number] = now
+        except Exception:
+            settled.update(numbers)
+        settled.update(one for one in numbers if felt.get(one))
+
+    def combine(number: int, name: str, left: Any, right: Any) -> Any:
+        if active and (number not in settled or number + 1 not in settled):
+            weigh(joins[name], (number, number + 1), left, right)
+        return operation[name](left, right)
+
+    def call(number: int, name: str, owner: Any, *operands: Any, **more: Any) -> Any:
+        if active and number not in settled:
+            given = (owner, *operands) if kind_of(owner) is tensor else operands
+            kind = joins[name.rstrip("_")]
+            if len(given) == 2 + (kind == "blend"):
+                times = more.get("alpha", 1)
+                last = given[-1] if times == 1 else given[-1] * times
+                weigh(kind, (number,), given[0], last)
+        return get(owner, name)(*operands, **more)
+
+    def beside(number: int, kind: str, base: Any, value: Any) -> Any:
+        if active and number not in settled:
+            weigh(kind, (number,), base, value)
+        return value
+
+    operation = {
+        "add": operators.add, "sub": operators.sub, "mul": operators.mul, "div": operators.truediv,
+    }  # fmt: skip
+    named = {
+        syntax.Add: "add", syntax.Sub: "sub", syntax.Mult: "mul", syntax.Div: "div",
+    }  # fmt: skip
     computed = (syntax.Compare, syntax.BinOp, syntax.UnaryOp, syntax.Call, syntax.Subscript)
     operand = (syntax.Name, syntax.Attribute)
 
@@ -248,14 +321,43 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
             self.file, self.compilers, self.inside = file, compilers, False
 
         def told(self, node: Any) -> Any:
+            self.place(node)
+            return self.calling(note, node, len(spans) - 1, node)
+
+        def calling(self, function: Any, place: Any, *arguments: Any, keywords: Any = ()) -> Any:
+            """Return a call of one of the functions that note, where a node stands."""
+            given = [
+                one if isinstance(one, syntax.AST) else syntax.Constant(value=one)
+                for one in arguments
+            ]
+            mark = syntax.Constant(value=f"{marker} {function.__name__}")
+            made = syntax.Call(func=mark, args=given, keywords=list(keywords))
+            for one in (made, mark, *given):
+                if not hasattr(one, "lineno"):
+                    syntax.copy_location(one, place)
+            return made
+
+        def joined(self, node: Any) -> Any:
+            """Return a sum, product or quotient whose operands tell whether they matter."""
+            name = named.get(kind_of(getattr(node, "op", None)))
+            method = getattr(getattr(node, "func", None), "attr", "")
+            if isinstance(node, syntax.BinOp) and name:
+                first = len(spans)
+                for part in (node.left, node.right):
+                    self.place(part)
+                return self.calling(combine, node, first, name, node.left, node.right)
+            starred = any(isinstance(one, syntax.Starred) for one in getattr(node, "args", ()))
+            if method.rstrip("_") in joins and node.args and not starred:
+                self.place(node.args[-1])
+                of = node.func.value, *node.args
+                number = len(spans) - 1
+                return self.calling(call, node, number, method, *of, keywords=node.keywords)
+            return node
+
+        def place(self, node: Any) -> None:
             spans.append(
                 (self.file, (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset))
             )
-            given = [syntax.Constant(value=len(spans) - 1), node]
-            made = syntax.Call(func=syntax.Constant(value=marker), args=given, keywords=[])
-            for one in (made, made.func, given[0]):
-                syntax.copy_location(one, node)
-            return made
 
         def visit_FunctionDef(self, node: Any) -> Any:
             for decorator in node.decorator_list:
@@ -313,11 +415,27 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     ]
                 elif isinstance(field, operand):
                     setattr(node, name, self.told(field))
-            return self.told(node)
+            return self.told(self.joined(node))
+
+        def visit_AugAssign(self, node: Any) -> Any:
+            node.target, node.value = self.visit(node.target), self.visit(node.value)
+            if self.inside and isinstance(node.target, syntax.Name) and kind_of(node.op) in named:
+                self.place(node.value)
+                kind = joins[named[kind_of(node.op)]]
+                base = syntax.copy_location(syntax.Name(node.target.id, syntax.Load()), node.target)
+                number = len(spans) - 1
+                node.value = self.calling(beside, node.value, number, kind, base, node.value)
+            return node
+
+    functions = {f"{marker} {one.__name__}": one for one in (note, combine, call, beside)}
 
     def with_note(code: Any) -> Any:
         made = [
-            note if one == marker else with_note(one) if isinstance(one, code_type) else one
+            with_note(one)
+            if isinstance(one, code_type)
+            else functions.get(one, one)
+            if kind_of(one) is str
+            else one
             for one in code.co_consts
         ]
         return code.replace(co_consts=tuple(made))
@@ -404,11 +522,16 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         for number in fresh:
             file, span = spans[number]
             made.setdefault(file, []).append([*span, *values[number]])
+        terms: dict[str, Any] = {}
+        for number in weighed:
+            file, span = spans[number]
+            terms.setdefault(file, []).append([*span, felt[number]])
         fresh.clear()
-        return made
+        weighed.clear()
+        return {"values": made, "terms": terms}
 
     def forget() -> None:
-        for kept in (values, full, fresh):
+        for kept in (values, full, fresh, felt, settled, weighed):
             kept.clear()
 
     return begin, end, found, forget
