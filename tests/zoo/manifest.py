@@ -191,6 +191,10 @@ scale_in_steps              | dequantize_int8_per_row     | NUM001              
 # arithmetic: rows with a structure
 pruned_halves               | dequantize_int8_per_row     | NUM001                 | A15
 ordered_rows                | softmax_masked              | NUM001                 | A15
+# arithmetic: inputs that depend on one another
+padding_by_a_sum            | swiglu                      | NUM001                 | A15
+# arithmetic: indices in an order
+falling_ids                 | embedding                   | NUM001                 | A15
 # arithmetic: two scalars at the ends of their domains at once
 plain_step                  | sgd_momentum_step           | NUM001                 | A6
 # arithmetic: one kind of call, of which all elements are alike
