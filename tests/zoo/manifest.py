@@ -146,6 +146,8 @@ pool_of_results             | swiglu                      | STATE001            
 zero_residual               | fused_add_rmsnorm           | API002                 | A5
 # the process: a clock that others slow down
 sheds_rows                  | rmsnorm                     | APART001               | H2
+# the process: a terminal, where it shows at larger sizes alone
+pieces_on_a_terminal        | rmsnorm                     | APART001               | H2
 # arithmetic: a scalar taken for the round number beside it
 scale_near_power            | embedding                   | NUM001                 | N11
 # arithmetic: rows that one element decides, nearly

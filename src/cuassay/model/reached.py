@@ -19,7 +19,8 @@ class Reached:
     after it, and whether the function ended there. `values` are what expressions came to, at most
     two each: a number as text; of a mask `true` and `false`, of another tensor `zeros`, and `some`
     where not all of it is. `terms` are the parts of sums and the factors: whether one ever
-    mattered, as more than a thousandth of what it was added to, or as a factor that far from 1.
+    mattered, as more than a thousandth of what it was added to, as a factor that far from 1, or
+    as the larger or smaller of two that was chosen.
     `calls` counts the calls that were followed;
     `lost` says that something in the process ended that.
     """

@@ -179,5 +179,7 @@ def test_a_vector_is_made_of_another_as_a_whole() -> None:
         made = materialise(problem, case, device=CPU)
         param, grad, buffer = (made[n] for n in ("param", "grad", "momentum_buffer"))
         assert isinstance(param, torch.Tensor)
+        assert isinstance(grad, torch.Tensor)
+        assert isinstance(buffer, torch.Tensor)
         seen |= {torch.equal(param, grad), torch.equal(param, buffer)}
     assert seen == {True, False}

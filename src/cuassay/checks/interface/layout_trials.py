@@ -159,7 +159,10 @@ def one_tensor_scenarios(trial: Trial) -> Iterator[Scenario]:
             except CannotJudgeError:  # the reference refuses these values
                 continue
             made += 1
-            call = [Arrange(slot="b", same={other.name: one.name}), Call(slot="b", result="")]
+            call: list[Step] = [
+                Arrange(slot="b", same={other.name: one.name}),
+                Call(slot="b", result=""),
+            ]
             yield _scenario(own, [call], label="one tensor for two inputs")
 
 

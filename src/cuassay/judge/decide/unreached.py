@@ -118,7 +118,7 @@ def _constants(
 def _without_weight(
     tree: ast.Module, source: SourceFile, terms: Mapping[Span, bool]
 ) -> Iterator[Unreached]:
-    """Return parts of sums and factors that changed no result by a thousandth in any judged call.
+    """Return what changed no result by a thousandth in any judged call: parts of sums, factors.
 
     The smallest alone. A number in the text, a setting of an object or of the file counts for
     nothing: what keeps a divisor from being zero seldom matters.

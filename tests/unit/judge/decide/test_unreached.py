@@ -256,6 +256,11 @@ def test_ordinary_expressions_are_not_named(
         ("near = [1.0 + 1e-9 * n for n in range(9)]\n    return x * near[rows]",
          ["1e-09 * n", "near[rows]"]),
         ("near = torch.exp(1e-4 * x)\n    return x / near", ["near"]),
+        ("kept = torch.tensor(float(abs(rows - 77))).clamp(max=1.0)\n    return x * kept",
+         ["kept"]),
+        ("return torch.maximum(x, x.mean() - 99.0)", ["x.mean() - 99.0"]),
+        ("return torch.fmin(x, other=x.mean() + 99.0)", []),
+        ("return x.clamp_max(torch.tensor(99.0) * rows)", ["torch.tensor(99.0) * rows"]),
         ("near = torch.exp(1e-4 * x)\n    y = x * 2.0\n    return y.mul_(near)", ["near"]),
     ],
 )  # fmt: skip
@@ -278,6 +283,7 @@ def test_a_part_that_never_mattered_is_named(
         "return torch.lerp(x, x * 2.0, 0.5).mul(x).add_(x, alpha=2)",
         "offset = torch.arange(2) * 100000 + torch.arange(2)\n    return x + offset",
         "return (x > 0).sum() / 2 + x.half() * x.half()",
+        "return torch.maximum(x, -x).clamp_min(1e-12)",
     ],
 )
 def test_what_matters_somewhere_is_not_named(

@@ -79,9 +79,9 @@ def arrange(host: Host, step: Arrange) -> Made:
             impossible[name] = str(error)[:_TEXT_CAP]
         values[name] = made
     for name, other in step.same.items():
-        own, whole = values.get(name), values.get(other)
-        if isinstance(own, torch.Tensor) and isinstance(whole, torch.Tensor):
-            seen = whole if whole.shape == own.shape or whole.dim() < _MATRIX else whole.mT
+        own, shared = values.get(name), values.get(other)
+        if isinstance(own, torch.Tensor) and isinstance(shared, torch.Tensor):
+            seen = shared if shared.shape == own.shape or shared.dim() < _MATRIX else shared.mT
             if seen.dtype == own.dtype and torch.equal(seen, own):
                 values[name] = seen
                 continue

@@ -25,7 +25,11 @@ _TRACERS = (
 )  # fmt: skip
 _FOLLOWED = 1 << 18  # instructions of a call: 60 ms
 # What joins two operands, and for which of its operands one may be too small to matter.
-_JOINS = {"add": "sum", "sub": "sum", "mul": "product", "div": "quotient", "lerp": "blend"}
+_JOINS = {
+    "add": "sum", "sub": "sum", "mul": "product", "div": "quotient", "lerp": "blend",
+    "maximum": "largest", "fmax": "largest", "clamp_min": "largest",
+    "minimum": "least", "fmin": "least", "clamp_max": "least",
+}  # fmt: skip
 _FAINT = 2.0**-10  # of what a part is added to; of 1, what a factor differs from it by
 
 
@@ -192,8 +196,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     `[line, column, last line, end, value, ...]` with at most two values, as text. A number is its
     own; a mask `true` where an element of it is, `false` where one is not; another tensor `zeros`,
     and `some` where not all of it is zero. Of terms it has `[line, column, last line, end, felt]`:
-    whether a part of a sum was more than a thousandth of what it was added to, and whether a factor
-    differed by as much from 1, in one element at least. Of code that a compiler traces nothing is
+    whether a part of a sum was more than a thousandth of what it was added to, a factor differed by
+    as much from 1, or one of two was the chosen one, in one element at least. Of code that a compiler traces nothing is
     noted.
     """
     python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
@@ -267,16 +271,18 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 for place, number in enumerate(numbers, len(operands) - len(numbers)):
                     if felt.get(number):
                         continue
-                    if kind == "sum":
-                        size, beside = abs(operands[place]), abs(operands[1 - place])
-                    elif kind == "blend":
-                        size, beside = abs(operands[place]), 1.0
-                    elif place or kind == "product":
-                        size, beside = abs(operands[place] - 1.0), 1.0
-                    else:  # what is divided
+                    one, other = operands[place], operands[1 - place]
+                    if kind == "quotient" and not place:  # what is divided
                         settled.add(number)
                         continue
-                    large, there = size > beside * share, size > 0
+                    if kind in ("largest", "least"):
+                        large, there = one > other if kind == "largest" else one < other, True
+                    else:
+                        # A tensor of zeros, or a number that is 1, is a value: `values` has it.
+                        scaled = kind in ("product", "quotient")
+                        size = abs(one - 1.0 if scaled else one)
+                        large = size > (abs(other) if kind == "sum" else 1.0) * share
+                        there = True if scaled and kind_of(one) is tensor else size > 0
                     now = bool(large if kind_of(large) is bool else some(large))
                     if now or bool(there if kind_of(there) is bool else some(there)):
                         weighed.update((number,) if felt.get(number) is not now else ())
