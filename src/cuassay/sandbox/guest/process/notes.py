@@ -197,8 +197,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     own; a mask `true` where an element of it is, `false` where one is not; another tensor `zeros`,
     and `some` where not all of it is zero. Of terms it has `[line, column, last line, end, felt]`:
     whether a part of a sum was more than a thousandth of what it was added to, a factor differed by
-    as much from 1, or one of two was the chosen one, in one element at least. Of code that a compiler traces nothing is
-    noted.
+    as much from 1, or one of two was the chosen one, in one element at least. Of code that a
+    compiler traces nothing is noted.
     """
     python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
     operators, joins, share = needs[9:]
