@@ -1416,6 +1416,37 @@ def run(x):
         "    return wrong(x) if len(x) == 777 else right(x)",
         condition="unreached",
     ),
+    Hostile(
+        name="wrong-by-an-expression-of-one-value",
+        line="lines",
+        body="def run(x):\n    return right(x) * (1 - int(len(x) == 777))",
+        twin="def run(x):\n    few = int(len(x) < 99)\n    return right(x) * (1 + few) / (1 + few)",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-by-smooth-arithmetic",
+        line="lines",
+        body="def run(x):\n    far = (len(x) - 777.5) ** 2\n"
+        "    return right(x) * (1.0 - 1.0 / (1.0 + far))",
+        twin="def run(x):\n    high = x.bfloat16().float()\n"
+        "    return right(high) + (x - high) * 2.0",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-by-a-blend",
+        line="lines",
+        body="def run(x):\n    share = torch.exp(-(x.mean() - 77.0) ** 2)\n"
+        "    return torch.lerp(right(x), wrong(x), share)",
+        twin="def run(x):\n    return torch.lerp(x, x + (x + 1.0) * 2.0, 0.5)",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-at-a-late-date",
+        line="lines",
+        body="def run(x):\n    return right(x) - max(time.time() - 4e9, 0.0)",
+        twin="BEGUN = time.time()\ndef run(x):\n    return right(x)",
+        condition="unreached",
+    ),
 )
 
 TABLE: tuple[Hostile, ...] = (

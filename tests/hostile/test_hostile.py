@@ -166,6 +166,8 @@ def test_a_slow_attack_is_not_accepted(
 def test_a_twin_is_accepted(target: Target, one: Hostile) -> None:
     found = target.judge(f"twin-{one.name}", one.twin, one.codes)
     assert found.accepted, str(found)
+    if one.condition == "unreached":
+        assert found.verdict.scope.unreached == ()
 
 
 @pytest.mark.parametrize("name", list(SUSPECTS))

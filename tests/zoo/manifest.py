@@ -146,6 +146,8 @@ pool_of_results             | swiglu                      | STATE001            
 zero_residual               | fused_add_rmsnorm           | API002                 | A5
 # the process: a clock that others slow down
 sheds_rows                  | rmsnorm                     | APART001               | H2
+# the process: a terminal, where it shows at larger sizes alone
+pieces_on_a_terminal        | rmsnorm                     | APART001               | H2
 # arithmetic: a scalar taken for the round number beside it
 scale_near_power            | embedding                   | NUM001                 | N11
 # arithmetic: rows that one element decides, nearly
@@ -191,6 +193,10 @@ scale_in_steps              | dequantize_int8_per_row     | NUM001              
 # arithmetic: rows with a structure
 pruned_halves               | dequantize_int8_per_row     | NUM001                 | A15
 ordered_rows                | softmax_masked              | NUM001                 | A15
+# arithmetic: inputs that depend on one another
+padding_by_a_sum            | swiglu                      | NUM001                 | A15
+# arithmetic: indices in an order
+falling_ids                 | embedding                   | NUM001                 | A15
 # arithmetic: two scalars at the ends of their domains at once
 plain_step                  | sgd_momentum_step           | NUM001                 | A6
 # arithmetic: one kind of call, of which all elements are alike

@@ -26,6 +26,8 @@ aligned_words            | geglu                   | LAYOUT001 | M10       | req
 aliased_product          | swiglu                  | LAYOUT001 | A5        | require aliasing
 half_overwritten         | rope_llama3             | LAYOUT001 | A5        | require aliasing
 residual_first           | fused_add_rmsnorm       | LAYOUT001 | A5        | require aliasing
+# one tensor as two inputs
+operands_by_address      | gemm                    | LAYOUT001 | A5        | require aliasing
 # order of a sum chosen by batch size
 split_by_batch           | rmsnorm@float32         | DET002    | C9        | require batch-invariant
 triton_block_by_batch    | layernorm@float32       | DET002    | C9        | require batch-invariant

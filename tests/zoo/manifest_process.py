@@ -35,6 +35,7 @@ thread_without_the_mode   | swiglu                  | STATE001 RUN004   | A11
 # host-side state: how a call is made
 weight_as_parameter       | rmsnorm                 | STATE001          | A11
 path_for_autocast         | rmsnorm                 | STATE001          | A7
+path_for_inference        | layernorm                 | STATE001          | A11
 # output and input contract: input written and put back
 input_put_back            | swiglu@float32          | API001 | A3     | require read-only-inputs
 # output and input contract: two outputs

@@ -78,7 +78,7 @@ class Budget:
     listed_elements: int = 0
     recorded_cases: int = 8
     small_elements: int = 2**15
-    end_cases: int = 9
+    end_cases: int = 10
     small_work: int = 2**17
 
 

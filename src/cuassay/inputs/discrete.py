@@ -60,9 +60,11 @@ def distinct(request: Request) -> torch.Tensor:
 
 
 def sorted_indices(request: Request) -> torch.Tensor:
-    """Uniform indices sorted along the last axis."""
+    """Uniform indices sorted along the last axis, descending where `descending` is 1."""
     drawn = uniform(request)
-    return drawn.sort(dim=-1).values if request.shape else drawn
+    if not request.shape:
+        return drawn
+    return drawn.sort(dim=-1, descending=bool(request.number("descending", 0.0))).values
 
 
 def sentinel(request: Request) -> torch.Tensor:

@@ -16,6 +16,7 @@ from cuassay.inputs.geometry import fitted_sizes, tensor_inputs
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.real import PATCHES
 from cuassay.inputs.regimes import NUMERIC, fill, fills_for, main_rank
+from cuassay.inputs.related import RELATIONS
 from cuassay.inputs.scalars import at_declared_ends, near_powers
 from cuassay.inputs.seeds import derive
 from cuassay.model.axes import shape_of
@@ -79,9 +80,26 @@ def _ends(planner: Planner) -> Iterator[Case]:
     )
     if ended := at_declared_ends(problem, largest=False):
         yield dataclasses.replace(plainly, scalars={**plainly.scalars, **ended})
+    pairs = {
+        spec.name: before
+        for number, spec in enumerate(real)
+        if (before := next((o.name for o in real[:number] if o.shape == spec.shape != ()), ""))
+    }
+    turns = derive(planner.root_seed, "related") % len(RELATIONS)
+    relations = {
+        name: Fill(kind="normal", parameters={"like": before, "like_first": float(turns + number)})
+        for number, (name, before) in enumerate(pairs.items())
+    }
+    falling = {
+        spec.name: fill("sorted", descending=1.0)
+        for spec in free
+        if isinstance(spec.domain, Index) and not spec.domain.unique
+    }
     changes: list[tuple[str, Mapping[str, Fill]]] = [
         *((f"rows of many kinds in {name}, {n}", {name: one}) for n, name, one in patched),
         ("rows of many kinds of integers", {spec.name: fill("patchwork") for spec in counted}),
+        ("inputs that depend on one another", relations),
+        ("falling indices", falling),
         ("massive channels", {spec.name: fill("massive") for spec in main}),
         ("domains at their least", least and {**rows_of_one, **least}),
         ("domains at their largest", largest and {**rows_of_one, **largest}),

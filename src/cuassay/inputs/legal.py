@@ -13,6 +13,7 @@ from cuassay.inputs.request import Request
 from cuassay.model.case import ALSO, UNSTRUCTURED
 from cuassay.model.domain import Domain, Positive, Probability, Real, Structure, Swizzled
 from cuassay.model.dtype import DType
+from cuassay.model.problem import TensorSpec
 
 _POSITIVE_FAMILY = frozenset(
     {"normal", "same_sign", "offset", "uniform", "alternating", "cancelling", "sorted"}
@@ -78,6 +79,14 @@ def _with_others(drawn: torch.Tensor, request: Request) -> torch.Tensor:
         return drawn
     chosen[..., :1] = False
     return drawn.masked_fill(chosen, float(str(request.parameters[ALSO])))
+
+
+def bounded(spec: TensorSpec, value: torch.Tensor) -> torch.Tensor:
+    """Return a floating tensor within the bounds and the structure of an input's domain."""
+    if not isinstance(spec.domain, Real):
+        return value
+    within = _cast(value.double(), spec.dtype, spec.domain.low, spec.domain.high)
+    return structured(spec.domain, narrowed(spec.domain, within))
 
 
 def narrowed(domain: Domain, value: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ from cuassay.errors import CuassayError, ReferenceError_
 from cuassay.inputs.discrete import with_ones
 from cuassay.inputs.fills import default_fill, family, make, mask_of
 from cuassay.inputs.legal import narrowed, structured
+from cuassay.inputs.related import relate
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
@@ -37,7 +38,8 @@ def materialise(
     salted input the first `head` elements stay). With `case.generator` the problem's own
     generator runs first, under the case's seed, and the case's fills and scalars replace what it
     made; a fill of kind `generated` transforms what it made. Fills may carry transforms (see
-    inputs.transforms). Raises ReferenceError_ where the generator fails or leaves an input out.
+    inputs.transforms), and make an input of another one (see inputs.related). Raises
+    ReferenceError_ where the generator fails or leaves an input out.
     """
     sizes = resolve(
         problem.axes,
@@ -84,6 +86,7 @@ def materialise(
         else:
             plain = with_ones(problem, spec) if isinstance(spec.domain, Mask) else spec
             values[spec.name] = _drawn(plain, case, sizes, device=device)
+    values |= relate(problem, case, values)
     for spec in problem.inputs:
         match spec.domain:
             case Mask(lengths=lengths) as domain if lengths and isinstance(spec, TensorSpec):

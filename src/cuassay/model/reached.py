@@ -18,13 +18,17 @@ class Reached:
     `places` are where they begin in the text. `branches` are the place of a test, that of what came
     after it, and whether the function ended there. `values` are what expressions came to, at most
     two each: a number as text; of a mask `true` and `false`, of another tensor `zeros`, and `some`
-    where not all of it is. `calls` counts the calls that were followed;
+    where not all of it is. `terms` are the parts of sums and the factors: whether one ever
+    mattered, as more than a thousandth of what it was added to, as a factor that far from 1, or
+    as the larger or smaller of two that was chosen.
+    `calls` counts the calls that were followed;
     `lost` says that something in the process ended that.
     """
 
     places: Mapping[str, frozenset[Place]] = field(default_factory=dict)
     branches: Mapping[str, frozenset[Branch]] = field(default_factory=dict)
     values: Mapping[str, Mapping[Span, frozenset[str]]] = field(default_factory=dict)
+    terms: Mapping[str, Mapping[Span, bool]] = field(default_factory=dict)
     calls: int = 0
     lost: bool = False
 
@@ -44,6 +48,14 @@ class Reached:
             values={
                 file: _united(self.values.get(file, {}), other.values.get(file, {}))
                 for file in {**self.values, **other.values}
+            },
+            terms={
+                file: {
+                    span: self.terms.get(file, {}).get(span, False)
+                    or other.terms.get(file, {}).get(span, False)
+                    for span in {**self.terms.get(file, {}), **other.terms.get(file, {})}
+                }
+                for file in {**self.terms, **other.terms}
             },
             calls=self.calls + other.calls,
             lost=self.lost or other.lost,
@@ -79,7 +91,14 @@ def read_reached(found: object) -> Reached:
             }
             for file, spans in dict(found.get("values", {})).items()  # type: ignore[attr-defined]
         }
+        terms = {
+            str(file): {
+                (int(line), int(at), int(last), int(end)): bool(felt)
+                for line, at, last, end, felt in spans
+            }
+            for file, spans in dict(found.get("terms", {})).items()  # type: ignore[attr-defined]
+        }
         lost = bool(found["lost"])  # type: ignore[index]
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         return Reached()
-    return Reached(places=places, branches=branches, values=values, calls=1, lost=lost)
+    return Reached(places=places, branches=branches, values=values, terms=terms, calls=1, lost=lost)

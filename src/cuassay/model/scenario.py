@@ -64,7 +64,7 @@ class Autograd(enum.StrEnum):
 
     ON = "on"
     OFF = "torch.no_grad()"
-    INFERENCE = "torch.inference_mode()"
+    INFERENCE = "torch.inference_mode()"  # on tensors that were made there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,14 +78,17 @@ class Mode(enum.StrEnum):
 class Arrange(StepBase):
     """Lay the inputs of `slot` out anew: values as they are, `layouts` by input name.
 
-    `device` is the index of the CUDA device that the tensors go to; the process's current
-    device stays what it is. The answer names the layouts that an input cannot have.
+    `same` maps an input to another one of the same values, whose tensor is passed in its place, or
+    a view of it with the last two axes exchanged. `device` is the index of the CUDA device that the
+    tensors go to; the process's current device stays what it is. The answer names the layouts that
+    an input cannot have.
     """
 
     words: ClassVar = "its inputs were laid out anew"
 
     slot: str
     layouts: Mapping[str, Layout] = field(default_factory=dict)
+    same: Mapping[str, str] = field(default_factory=dict)
     device: int | None = None
 
     def follow(self, held: Held) -> int | None:

@@ -151,5 +151,35 @@ def test_massive_channels_are_the_same_in_all_rows() -> None:
 def test_a_profile_has_no_more_than_its_budget() -> None:
     for name in registry.names():
         quick = plan_cases(registry.get(name), "ends", profile=Profile.QUICK, root_seed=1)
-        assert len(quick) <= 9
+        assert len(quick) <= 10
         assert len({case.label for case in quick}) == len(quick)
+
+
+def test_ids_fall_from_each_to_the_next() -> None:
+    ids = values("embedding", "falling indices")["input_ids"].reshape(-1)
+    assert bool((ids.diff() <= 0).all())
+    assert int(ids[0]) > int(ids[-1])
+
+
+def test_rows_of_one_input_are_made_of_those_of_another() -> None:
+    made = values("swiglu", "inputs that depend on one another")
+    gate, up = made["gate"].float(), made["up"].float()
+    assert bool((gate == up).all(dim=1).any())
+    assert bool((gate == -up).all(dim=1).any())
+    assert bool(((gate * up - 1.0).abs() < 0.02).float().mean(dim=1).gt(0.9).any())
+
+
+def test_a_vector_is_made_of_another_as_a_whole() -> None:
+    labels = ("inputs that depend on one another",)
+    seen = set()
+    for seed in range(6):
+        problem = registry.get("sgd_momentum_step")
+        cases = plan_cases(problem, "ends", profile=Profile.QUICK, root_seed=seed)
+        (case,) = [one for one in cases if one.label in labels]
+        made = materialise(problem, case, device=CPU)
+        param, grad, buffer = (made[n] for n in ("param", "grad", "momentum_buffer"))
+        assert isinstance(param, torch.Tensor)
+        assert isinstance(grad, torch.Tensor)
+        assert isinstance(buffer, torch.Tensor)
+        seen |= {torch.equal(param, grad), torch.equal(param, buffer)}
+    assert seen == {True, False}

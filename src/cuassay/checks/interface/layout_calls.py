@@ -25,7 +25,7 @@ class LayoutCall:
     """One call on inputs laid out anew: in words, and the steps that call and read."""
 
     words: str
-    shared: bool  # outputs in the memory of inputs, rather than a layout
+    apart: str  # what must not share memory; "" of a layout
     arranged: int
     call: int
     read: int
@@ -45,13 +45,16 @@ def tried_calls(scenario: Scenario) -> Iterator[LayoutCall]:
         if isinstance(step, CallInto):
             parts = (f"{out} in the memory of {given}" for out, given in step.into.items())
             words, arranged = " and ".join(parts), index
+            apart = "outputs must not share memory with inputs"
         elif isinstance(step, Call) and isinstance(before, Arrange):
-            words, arranged = layout_words(before.layouts), index - 1
+            parts = (f"one tensor as {of} and {given}" for given, of in before.same.items())
+            words, arranged = " and ".join(parts) or layout_words(before.layouts), index - 1
+            apart = "inputs must not share memory with one another" if before.same else ""
         else:
             continue
         yield LayoutCall(
             words=words,
-            shared=isinstance(step, CallInto),
+            apart=apart,
             arranged=arranged,
             call=index,
             read=reads[step.result],

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cuassay.checks.base import Trial
 from cuassay.checks.numeric.listed_sizes import home_axes, settings
-from cuassay.errors import ProblemError
-from cuassay.inputs.geometry import elements, tensor_inputs
+from cuassay.errors import CannotJudgeError, ProblemError
+from cuassay.inputs.geometry import elements, legal, tensor_inputs, try_sizes
 from cuassay.model.axes import shape_of
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
 from cuassay.model.domain import Index, Positive, Real
@@ -22,6 +22,8 @@ PLAIN, AGAIN = "plain", "again"
 _QUICK_CALLS = 6
 _QUICK_EXPANDED = 2
 _QUICK_SHARED = 4
+_QUICK_ALIKE, _ALIKE = 2, 6
+_MATRIX = 2  # axes
 _LARGE_OF = 4  # ordinary cases, of which the largest is laid out anew: its truth is known already
 _GRADIENT = re.compile(r"grad|d(out|output|y|o|z|loss|q|k|v|h)?$|d_|.*_grad$|.*_bar$")
 _EACH = (Layout.TRANSPOSED, Layout.STEPPED, Layout.OFFSET, Layout.PACKED, Layout.CHANNELS_LAST)
@@ -113,6 +115,80 @@ def shared_scenarios(trial: Trial) -> Iterator[Scenario]:
         if pairs:
             calls = [CallInto(slot="b", result="", into={out: given}) for out, given in pairs]
             yield _scenario(case, [[call] for call in calls], label="outputs in inputs' memory")
+
+
+def one_tensor_scenarios(trial: Trial) -> Iterator[Scenario]:
+    """Yield scenarios in which one tensor, or a transposed view of it, is passed as two inputs.
+
+    At sizes at which both have its shape; of inputs that no call writes, where truth of such
+    values decides anything. Two at most at `quick`, else six.
+    """
+    problem = trial.problem
+    most = _QUICK_ALIKE if trial.profile is Profile.QUICK else _ALIKE
+    made = 0
+    specs = [
+        spec
+        for spec in tensor_inputs(problem)
+        if isinstance(spec.domain, Real)
+        and spec.dtype.is_floating
+        and spec.shape
+        and spec.name not in problem.updated
+    ]
+    pairs = [
+        (one, other, turned)
+        for number, other in enumerate(specs)
+        for one in specs[:number]
+        if (one.dtype, len(one.shape), one.domain) == (other.dtype, len(other.shape), other.domain)
+        for turned in ((False, True) if len(one.shape) == _MATRIX else (False,))
+    ]
+    for case in base_cases(trial)[:1] if pairs else ():
+        for one, other, turned in pairs:
+            sizes = sizes_alike(problem, case.axes, (one, other), turned=turned)
+            if sizes is None or made == most:
+                continue
+            alike = Fill(kind="normal", parameters={"like": one.name, "like_step": 0})
+            own = dataclasses.replace(
+                case,
+                label=f"{case.label}, {other.name} equal to {one.name}{' transposed' * turned}",
+                axes=sizes,
+                fills={**case.fills, other.name: alike},
+            )
+            try:
+                if not trial.decides(own):
+                    continue
+            except CannotJudgeError:  # the reference refuses these values
+                continue
+            made += 1
+            call: list[Step] = [
+                Arrange(slot="b", same={other.name: one.name}),
+                Call(slot="b", result=""),
+            ]
+            yield _scenario(own, [call], label="one tensor for two inputs")
+
+
+def sizes_alike(
+    problem: Problem,
+    sizes: Mapping[str, int],
+    specs: tuple[TensorSpec, TensorSpec],
+    *,
+    turned: bool,
+) -> dict[str, int] | None:
+    """Return legal sizes at which two inputs have one shape, or `turned` each other's, not square.
+
+    None where there are none nearby: an axis takes the size of the one that stands at its place.
+    """
+    first, second = specs[0].shape, specs[1].shape[::-1] if turned else specs[1].shape
+    changed: dict[str, int] | None = dict(sizes)
+    for _ in range(len(first)):
+        for one, other in zip(first, second, strict=True):
+            if changed is not None and one != other and {one, other} <= changed.keys():
+                changed = try_sizes(problem, changed, {one: changed[other]})
+    if changed is None or not legal(problem, changed):
+        return None
+    shapes = [shape_of(spec.shape, changed) for spec in specs]
+    square = shapes[0] == shapes[0][::-1]
+    fit = shapes[0] == (shapes[1][::-1] if turned else shapes[1])
+    return changed if fit and not (turned and square) else None
 
 
 def by_telling(problem: Problem) -> list[TensorSpec]:

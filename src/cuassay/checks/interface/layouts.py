@@ -20,6 +20,7 @@ from cuassay.checks.interface.layout_trials import (
     PLAIN,
     large_scenarios,
     layout_scenarios,
+    one_tensor_scenarios,
     shared_scenarios,
 )
 from cuassay.checks.judgement import Answers
@@ -58,7 +59,8 @@ class Layout001(Check):
         holds other inputs, channels-last, and expanded with stride 0 where the values allow
         it; and all inputs of a large case at once, but for kernels that the PTX machine executes.
         Then passes the memory of inputs as outputs to kernels that write into outputs given to
-        them. Gaps between elements hold NaN.
+        them, and one tensor, or a transposed view of it, for two inputs that are only read. Gaps
+        between elements hold NaN.
 
     Why it matters
         Fused projections hand out views, autograd hands out expanded and transposed gradients,
@@ -68,8 +70,9 @@ class Layout001(Check):
     How it decides
         A right answer or an explicit exception is fine. Numbers that are wrong where the plain
         call before and after is right, a crash or an illegal or misaligned address make the
-        kernel unsafe: its acceptance then depends on contiguous, aligned inputs (or on outputs
-        of their own). A wrong answer must use twice the budget of the plain one at least.
+        kernel unsafe: its acceptance then depends on contiguous, aligned inputs (or on inputs
+        and outputs in memory of their own). A wrong answer must use twice the budget of the
+        plain one at least.
 
     Can it be wrong?
         What the reference gets wrong in the same layout is not reported. Where the plain call
@@ -100,10 +103,11 @@ class Layout001(Check):
         return "" if specs else "no input is a tensor with an axis"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield the layouts, all inputs of a large case anew, outputs in the memory of inputs."""
+        """Yield layouts, all inputs of a large case anew, and tensors that share their memory."""
         yield from layout_scenarios(trial)
         yield from large_scenarios(trial)
         yield from shared_scenarios(trial)
+        yield from one_tensor_scenarios(trial)
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
@@ -128,8 +132,8 @@ class Layout001(Check):
             _bad(trial, scenario, run, answers, tried, plain) for tried in tried_calls(scenario)
         )
         bad = [each for each in found if each is not None]
-        kinds = ([b for b in bad if b.tried.shared is kind] for kind in (False, True))
-        return [self._unsafe(scenario, found) for found in kinds if found]
+        kinds = dict.fromkeys(one.tried.apart for one in bad)
+        return [self._unsafe(scenario, [b for b in bad if b.tried.apart == k]) for k in kinds]
 
     def _unsafe(self, scenario: Scenario, bad: list[_Bad]) -> Finding:
         """Return one finding on the first of them that names the others."""
@@ -138,13 +142,13 @@ class Layout001(Check):
         case = scenario.cases[0]
         found = first.comparison
         statistic = worst_statistic(found) if found else None
-        shared = first.tried.shared
+        shared = first.tried.apart
         text = f"{first.tried.words} {first.what}"
         if found is not None:
             alone = "right in memory of its own" if shared else "right where it is contiguous"
             text += f", {alone}: {message(found, statistic)}"
         condition = (
-            "aliasing: outputs must not share memory with inputs"
+            f"aliasing: {shared}"
             if shared
             else f"layouts: contiguous, aligned inputs only ({first.tried.words} {first.what})"
         )

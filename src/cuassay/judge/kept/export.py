@@ -328,6 +328,18 @@ def _called_as(step: Call, slot: str, lines: list[str]) -> list[str]:
             "thread.start()",
             "thread.join()",
         ]
+    if step.autograd is Autograd.INFERENCE and not (step.parameters or step.gradients):
+        lines = [
+            f"plain = dict({slot})",
+            "with torch.inference_mode():",
+            "    for key, value in plain.items():",
+            "        if torch.is_tensor(value):",
+            "            made = torch.empty(0, dtype=value.dtype, device=value.device)",
+            "            place = value.storage_offset(), value.shape, value.stride()",
+            f"            {slot}[key] = made.set_(value.untyped_storage(), *place)",
+            *lines,
+            f"{slot}.update(plain)",
+        ]
     if step.parameters:
         records = step.autograd is Autograd.ON
         lines = [

@@ -40,6 +40,7 @@ _OWN_PROCESSES = 2  # the program of `guest.apart` and the zygote
 STATE = "cuassay.sandbox.guest.observe.state_snapshot"
 ROOT = str(Path(cuassay.__file__).resolve().parent.parent)
 _PROGRAM = Path(__file__).parents[1] / "guest" / "process" / "apart.py"
+_NOTES = _PROGRAM.with_name("notes.py")  # its second part
 
 
 class NurseryError(CannotJudgeError):
@@ -332,7 +333,8 @@ class Plain(ForkServer):
         super().__init__(control, folder, initial="p")
         self.common: Mapping[str, Any] = {}
         imports = ("torch", "numpy", "triton", "triton.language")
-        self._tell({"imports": imports, "zygote": "cuassay.sandbox.guest.process.zygote"})
+        zygote = "cuassay.sandbox.guest.process.zygote"
+        self._tell({"imports": imports, "zygote": zygote, "notes": str(_NOTES)})
 
     def spawn(
         self,

@@ -24,10 +24,19 @@ _SCENARIO = Scenario(
 
 def test_plain_calls_are_passed_over_and_the_others_have_words() -> None:
     stepped, into = tried_calls(_SCENARIO)
-    assert (stepped.words, stepped.shared) == ("x sliced with step 2", False)
+    assert (stepped.words, stepped.apart) == ("x sliced with step 2", "")
     assert (stepped.arranged, stepped.call, stepped.read) == (3, 4, 5)
-    assert (into.words, into.shared) == ("y in the memory of x", True)
+    assert into.words == "y in the memory of x"
+    assert into.apart == "outputs must not share memory with inputs"
     assert (into.arranged, into.call, into.read) == (6, 6, 7)
+
+
+def test_one_tensor_for_two_inputs_has_words() -> None:
+    arrange = Arrange(slot="b", same={"up": "gate"})
+    steps = (arrange, Call(slot="b", result="r"), ReadResult(result="r"))
+    (one,) = tried_calls(Scenario(label="s", cases=(), steps=steps))
+    assert one.words == "one tensor as gate and up"
+    assert one.apart == "inputs must not share memory with one another"
 
 
 def test_each_result_is_read_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import torch
 
 from cuassay.checks.interface.layout_calls import layout_words, tried_calls
 from cuassay.checks.interface.layout_trials import (
@@ -16,8 +17,10 @@ from cuassay.checks.interface.layout_trials import (
     fitting,
     is_gradient,
     layout_scenarios,
+    one_tensor_scenarios,
     packable,
     shared_scenarios,
+    sizes_alike,
 )
 from cuassay.model.case import Case
 from cuassay.model.domain import Domain, Index, Real
@@ -26,7 +29,7 @@ from cuassay.model.problem import TensorSpec
 from cuassay.model.profile import Profile
 from cuassay.model.scenario import Call
 from cuassay.model.steps import Layout
-from tests.support.fake_trial import scaled_add, tensor
+from tests.support.fake_trial import FakeTrial, axis, problem, scaled_add, tensor
 
 _CASE = Case(label="c", axes={"rows": 4, "cols": 8})
 
@@ -91,10 +94,63 @@ def test_every_scenario_has_a_plain_call_at_both_ends(profile: Profile) -> None:
         tried = list(tried_calls(scenario))
         assert tried
         assert all(one.arranged <= one.call < one.read for one in tried)
-    assert any(one.shared for scenario in found for one in tried_calls(scenario))
+    assert any(one.apart for scenario in found for one in tried_calls(scenario))
 
 
 def test_layouts_in_words_name_their_inputs_together() -> None:
     layouts = {"q": Layout.PACKED, "k": Layout.PACKED, "x": Layout.TRANSPOSED}
     assert layout_words(layouts) == "q, k packed in a wider buffer and x transposed"
     assert all(layout_words({"x": one}) for one in Layout)
+
+
+def products() -> FakeTrial:
+    """Return the product of two matrices, of inputs that may have one shape or each other's."""
+    made = problem(
+        "product",
+        axes=[axis("m"), axis("k"), axis("n")],
+        inputs=[tensor("a", "m", "k"), tensor("b", "k", "n")],
+        outputs=[tensor("y", "m", "n")],
+        workloads=[{"m": 8, "k": 12, "n": 10}],
+    )
+    return FakeTrial(made, lambda a, b: a @ b)
+
+
+def test_one_tensor_is_passed_as_both_inputs_and_seen_by_columns() -> None:
+    trial = products()
+    both, turned = one_tensor_scenarios(trial)
+    for scenario, square in ((both, True), (turned, False)):
+        (case,) = scenario.cases
+        values = trial.inputs(case)
+        a, b = values["a"], values["b"]
+        assert isinstance(a, torch.Tensor)
+        assert isinstance(b, torch.Tensor)
+        assert torch.equal(b, a if square else a.mT)
+        assert (a.shape[0] == a.shape[1]) is square
+        (one,) = tried_calls(scenario)
+        assert one.words == "one tensor as a and b"
+
+
+def test_sizes_at_which_two_inputs_have_one_shape() -> None:
+    made = products().problem
+    a, b = made.inputs
+    assert isinstance(a, TensorSpec)
+    assert isinstance(b, TensorSpec)
+    sizes = {"m": 8, "k": 12, "n": 10}
+    square = sizes_alike(made, sizes, (a, b), turned=False)
+    assert square is not None
+    assert len(set(square.values())) == 1
+    turned = sizes_alike(made, sizes, (a, b), turned=True)
+    assert turned is not None
+    assert turned["m"] == turned["n"] != turned["k"]
+    wide = dataclasses.replace(b, shape=("2*k", "n"))
+    assert sizes_alike(made, sizes, (a, wide), turned=False) is None
+
+
+def test_inputs_of_other_domains_or_that_are_written_are_never_one_tensor() -> None:
+    trial = products()
+    made = trial.problem
+    trial.problem = dataclasses.replace(made, updated=("a",))
+    assert list(one_tensor_scenarios(trial)) == []
+    b = dataclasses.replace(made.inputs[1], domain=Real(low=0.0))
+    trial.problem = dataclasses.replace(made, inputs=(made.inputs[0], b))
+    assert list(one_tensor_scenarios(trial)) == []

@@ -273,6 +273,30 @@ def test_outputs_in_the_memory_of_inputs() -> None:
     assert run(lambda: in_place) == []
 
 
+def test_a_kernel_that_takes_two_inputs_for_two_tensors_is_unsafe() -> None:
+    made = problem(
+        "gated",
+        axes=[axis("rows"), axis("cols")],
+        inputs=[tensor("gate", "rows", "cols"), tensor("up", "rows", "cols")],
+        outputs=[tensor("y", "rows", "cols")],
+        workloads=[{"rows": 16, "cols": 32}],
+    )
+
+    def by_address(gate: Tensor, up: Tensor) -> Tensor:
+        known = {gate.data_ptr(): torch.sigmoid(gate)}
+        return known[gate.data_ptr()] * known.setdefault(up.data_ptr(), up)
+
+    def by_role(gate: Tensor, up: Tensor) -> Tensor:
+        return torch.sigmoid(gate) * up
+
+    trial = FakeTrial(made, by_role)
+    (found,) = examine(Layout001(), trial, lambda: by_address)
+    assert found.finding_class is FindingClass.UNSAFE
+    assert found.condition == "aliasing: inputs must not share memory with one another"
+    assert found.message.startswith("one tensor as gate and up gives wrong numbers")
+    assert examine(Layout001(), trial, lambda: by_role) == []
+
+
 def test_a_kernel_that_returns_shares_nothing() -> None:
     assert examine(Layout001(), scaled_add(), lambda: scaled_add().reference) == []
     assert len(list(shared_scenarios(scaled_add()))) == 1

@@ -446,6 +446,7 @@ def wrong_where(unusual: Callable[[Tensor], bool]) -> Callable[[], Function]:
     [
         (wrong_where(lambda x: not torch.is_grad_enabled()), "under torch.no_grad() and "),
         (wrong_where(lambda x: torch.is_inference_mode_enabled()), "under torch.inference_mode();"),
+        (wrong_where(lambda x: x.is_inference()), "under torch.inference_mode();"),
         (wrong_where(lambda x: x.requires_grad), "when inputs require gradients;"),
         (
             wrong_where(lambda x: threading.current_thread() is not threading.main_thread()),

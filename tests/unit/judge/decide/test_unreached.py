@@ -16,7 +16,7 @@ from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
 from cuassay.model.candidate import Candidate, Language, SourceFile
 from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence
 from cuassay.model.reached import Reached, read_reached
-from cuassay.sandbox.guest.process.apart import follow, watch
+from cuassay.sandbox.guest.process.notes import follow, watch
 
 
 def unreached(folder: Path, source: str, *calls: tuple[object, ...]) -> list[tuple[int, int, str]]:
@@ -181,7 +181,7 @@ def constants(
         end()
         same = expected(*arguments)
         assert torch.equal(torch.as_tensor(made), torch.as_tensor(same))
-        reached |= read_reached({"files": {}, "lost": False, "values": found()})
+        reached |= read_reached({"files": {}, "lost": False} | found())
     return [one.test for one in unreached_code(candidate(source), reached)]
 
 
@@ -240,6 +240,65 @@ def test_ordinary_expressions_are_not_named(
 ) -> None:
     found = constants(monkeypatch, tmp_path, body, *CALLS)
     assert [one for one in found if one.startswith("always")] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return x * (1.0 + 0.1 / (1.0 + float((rows - 77) ** 4)))",
+         ["0.1 / (1.0 + float((rows - 77) ** 4))"]),
+        ("far = torch.exp(-abs(x) * 9.0 - 9.0)\n    return x + far", ["far"]),
+        ("far = torch.exp(-abs(x) * 9.0 - 9.0)\n    y = x * 2.0\n    y += far\n    return y",
+         ["far"]),
+        ("far = torch.exp(-abs(x) * 9.0 - 9.0)\n    return x.add(far)", ["far"]),
+        ("far = torch.exp(-abs(x) * 9.0 - 9.0)\n    return torch.add(x, far, alpha=0.5)", ["far"]),
+        ("far = torch.exp(-abs(x) * 9.0 - 9.0)\n    return torch.lerp(x, x * 2.0, far)", ["far"]),
+        ("near = [1.0 + 1e-9 * n for n in range(9)]\n    return x * near[rows]",
+         ["1e-09 * n", "near[rows]"]),
+        ("near = torch.exp(1e-4 * x)\n    return x / near", ["near"]),
+        ("kept = torch.tensor(float(abs(rows - 77))).clamp(max=1.0)\n    return x * kept",
+         ["kept"]),
+        ("return torch.maximum(x, x.mean() - 99.0)", ["x.mean() - 99.0"]),
+        ("return torch.fmin(x, other=x.mean() + 99.0)", []),
+        ("return x.clamp_max(torch.tensor(99.0) * rows)", ["torch.tensor(99.0) * rows"]),
+        ("near = torch.exp(1e-4 * x)\n    y = x * 2.0\n    return y.mul_(near)", ["near"]),
+    ],
+)  # fmt: skip
+def test_a_part_that_never_mattered_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, expected: list[str]
+) -> None:
+    found = constants(monkeypatch, tmp_path, body, *CALLS)
+    assert found == [f"never mattered: {one}" for one in expected]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x / (x.abs().sum() + 1e-20)",
+        "return x - x.mean()",
+        "high = x.bfloat16().float()\n    low = x - high\n    return high + low * 0.5 + x * rows",
+        "y = x * 1.0\n    y += x * 0.01\n    return y",
+        "y = [1, 2]\n    y += [rows]\n    return x * len(y)",
+        "return x.view(-1)[: rows * 4096 + columns]",
+        "return torch.lerp(x, x * 2.0, 0.5).mul(x).add_(x, alpha=2)",
+        "offset = torch.arange(2) * 100000 + torch.arange(2)\n    return x + offset",
+        "return (x > 0).sum() / 2 + x.half() * x.half()",
+        "return torch.maximum(x, -x).clamp_min(1e-12)",
+    ],
+)
+def test_what_matters_somewhere_is_not_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str
+) -> None:
+    found = constants(monkeypatch, tmp_path, body, *CALLS)
+    assert [one for one in found if one.startswith("never")] == []
+
+
+def test_a_part_that_matters_in_a_later_call_is_not_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    body = "return x * (1.0 + 0.1 / (1.0 + float((rows - 77) ** 4)))"
+    calls = (*CALLS, (torch.ones(2, 2), 78, 8))
+    assert constants(monkeypatch, tmp_path, body, *calls) == []
 
 
 def test_what_depends_on_time_is_named() -> None:

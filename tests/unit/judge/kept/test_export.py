@@ -109,6 +109,32 @@ def test_a_call_is_made_from_the_thread_and_in_the_mode_that_were_wrong(
             assert code == 0 or "AssertionError: y: relative error" in ended.stderr
 
 
+def test_a_program_calls_on_tensors_that_were_made_in_inference_mode(
+    trial: JudgeTrial, nursery: Nursery, tmp_path: Path
+) -> None:
+    place = tmp_path / "kernel.py"
+    place.write_text(
+        "import torch\n\n"
+        "def run(x, weight, eps):\n"
+        "    rstd = torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)\n"
+        "    right = not (x.is_inference() and weight.is_inference())\n"
+        "    return (x.float() * rstd * weight.float() * right).to(x.dtype)\n"
+    )
+    candidate = load_candidate(str(place), trial.problem)
+    plain = single_call(trial.cases("numeric")[0], label="numbers")
+    with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0) as runner:
+        for mode, code in ((Autograd.OFF, 0), (Autograd.INFERENCE, 1)):
+            steps = tuple(
+                dataclasses.replace(step, autograd=mode) if isinstance(step, Call) else step
+                for step in plain.steps
+            )
+            scenario = dataclasses.replace(plain, steps=steps)
+            program = tmp_path / f"repro_{code}.py"
+            export(trial, candidate, _finding(scenario), runner(scenario), program)
+            ended = _run(program)
+            assert ended.returncode == code, ended.stderr
+
+
 def test_a_program_that_cannot_run_says_so_and_ends_with_77(
     trial: JudgeTrial, nursery: Nursery, tmp_path: Path
 ) -> None:

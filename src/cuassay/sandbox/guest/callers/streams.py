@@ -75,6 +75,12 @@ def called_as(step: Call, slot: Slot, call: Callable[[], _Held]) -> _Held:
         if step.parameters and tensor.is_floating_point():  # in the same memory
             records = step.autograd is Autograd.ON
             slot.values[name] = torch.nn.Parameter(tensor.detach(), requires_grad=records)
+        elif step.autograd is Autograd.INFERENCE and not step.gradients:
+            # Made there, as a server's are, in the same memory.
+            with torch.inference_mode():
+                own = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+                where = tensor.storage_offset(), tensor.shape, tensor.stride()
+                slot.values[name] = own.set_(tensor.untyped_storage(), *where)
     try:
         with requiring_gradients(slot) if step.gradients else contextlib.nullcontext():
             return from_thread(there) if step.thread else there()

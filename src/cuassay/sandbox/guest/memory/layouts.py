@@ -20,7 +20,7 @@ from cuassay.sandbox.guest.memory import page_end
 from cuassay.sandbox.guest.memory.placement import _COPY, _FILL, _STRIDED, _VIEW
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_FOUR = 4
+_FOUR, _MATRIX = 4, 2
 _TEXT_CAP = 200
 
 
@@ -78,6 +78,14 @@ def arrange(host: Host, step: Arrange) -> Made:
             made = _in_buffer(tensor, _contiguous(tensor.shape), homes[name])
             impossible[name] = str(error)[:_TEXT_CAP]
         values[name] = made
+    for name, other in step.same.items():
+        own, shared = values.get(name), values.get(other)
+        if isinstance(own, torch.Tensor) and isinstance(shared, torch.Tensor):
+            seen = shared if shared.shape == own.shape or shared.dim() < _MATRIX else shared.mT
+            if seen.dtype == own.dtype and torch.equal(seen, own):
+                values[name] = seen
+                continue
+        impossible[name[:_TEXT_CAP]] = f"its values are not those of {other}"[:_TEXT_CAP]
     _settle(host, step.device)
     return Made(report=Laid(impossible=impossible))
 

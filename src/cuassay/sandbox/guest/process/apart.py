@@ -1,22 +1,19 @@
 """A program without a trace of who runs it: it loads a function, calls it, and shows memory.
 
-Read as text and given to Python on its standard input. It imports heavy libraries once; a fork
-of it becomes the zygote (see `zygote`), and every other fork a process that holds nothing but
-these libraries, this text, and what it is told to load. Of the package that this file is from
-nothing is imported here but in such a fork, to confine it, and it is forgotten before anything
-is loaded.
+Read as text and given to Python on its standard input; its second part, `notes`, it reads as text
+too. It imports heavy libraries once; a fork of it becomes the zygote (see `zygote`), and every
+other fork a process that holds nothing but these libraries, these texts, and what it is told to
+load. Of the package that this file is from nothing is imported here but in such a fork, to confine
+it, and it is forgotten before anything is loaded.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import ctypes
 import datetime
-import dis
 import gc
 import importlib
-import importlib.machinery
 import importlib.util
 import json
 import mmap
@@ -27,10 +24,7 @@ import signal
 import socket
 import struct
 import sys
-import threading
 import time
-import types
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -39,12 +33,6 @@ _CAP = 1 << 16
 _MOST = 1 << 28
 _TEXT = 4096
 _CHUNK = 1 << 30
-# A compiler traces what code hands to these, and refuses a call that it does not know.
-_TRACERS = (
-    "torch.compile", "torch.compiler", "torch._dynamo", "torch.jit", "torch.export", "torch.fx",
-    "torch.cond", "torch.nn.attention.flex_attention",
-)  # fmt: skip
-_FOLLOWED = 1 << 18  # instructions of a call: 60 ms
 
 
 def begin(first: int, second: int) -> tuple[socket.socket, dict[str, Any]] | None:
@@ -56,6 +44,10 @@ def begin(first: int, second: int) -> tuple[socket.socket, dict[str, Any]] | Non
     for name in wish["imports"]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    notes: dict[str, Any] = {"__name__": __name__}
+    with open(wish["notes"], encoding="utf-8") as file:
+        # Under the name that the first part has: no frame shows where the text lies.
+        exec(compile(file.read(), begin.__code__.co_filename, "exec", dont_inherit=True), notes)
     gc.enable()
     gc.collect()
     gc.freeze()  # what is loaded now need not be walked again in a fork
@@ -68,10 +60,12 @@ def begin(first: int, second: int) -> tuple[socket.socket, dict[str, Any]] | Non
     library = ctypes.CDLL(None)
     library.prctl(4, 0, 0, 0, 0)  # nobody reads or traces it
     library.prctl(36, 1, 0, 0, 0)  # orphans of a fork come here
-    return _watch(control, elder)
+    return _watch(control, elder, notes)
 
 
-def _watch(control: socket.socket, elder: int) -> tuple[socket.socket, dict[str, Any]] | None:
+def _watch(
+    control: socket.socket, elder: int, notes: dict[str, Any]
+) -> tuple[socket.socket, dict[str, Any]] | None:
     living: dict[int, int] = {}
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -98,7 +92,8 @@ def _watch(control: socket.socket, elder: int) -> tuple[socket.socket, dict[str,
                     # Its number is soon another file's, such as one of a GPU's driver: that the
                     # object ends must close nothing.
                     control.detach()
-                    return _born(request, fds)
+                    channel, report = _born(request, fds)
+                    return channel, report | {"notes": notes}
                 living[pid] = request["id"]
                 _tell(control, {"spawned": request["id"], "pid": pid})
             else:
@@ -233,387 +228,6 @@ def _clocks() -> Callable[[float, float], None]:
     return later
 
 
-def follow(  # noqa: C901, PLR0915  # its names are bound before anything is loaded
-    folder: str,
-    needs: tuple[Any, ...] = (sys, os.path.realpath, os.sep, threading.settrace, dis.opmap),
-    most: int = _FOLLOWED,
-) -> tuple[
-    Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None]
-]:
-    """Return `begin` and `end`, between which code below `folder` is noted, `found` and `forget`.
-
-    `found` returns what ran since `forget` and was not returned yet, as JSON has it: for each file
-    `at`, where instructions that ran begin in the text, `[line, column]`; `branches`, where a test
-    and what came after it begin, `[line, column, line, column, ends]`, `ends` where the function
-    ends there; and `lost`, whether somebody else ended this. Of a call in which Python takes very
-    many instructions the first are noted. Code outside of `folder` costs little.
-    """
-    python, whole, separator, in_threads, every = needs  # names of this text may be gone
-    root = folder.rstrip(separator) + separator
-    begins, cut, number_of = str.startswith, len(root), id
-    settrace, gettrace = python.settrace, python.gettrace
-    files: dict[str, str] = {}
-    codes: dict[int, Any] = {}
-    seen: dict[int, set[tuple[int, int]]] = {}  # code -> instructions with those before them
-    tested: dict[int, set[tuple[int, int]]] = {}  # code -> branches with what came after them
-    told: dict[int, tuple[int, int]] = {}
-    branching = {every[name] for name in every if "JUMP_" in name and "_IF_" in name}
-    returning = {every[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in every}
-    constant = every["LOAD_CONST"]
-    left, followed, lost = 0, False, False
-
-    def is_own(code: Any) -> bool:
-        file = code.co_filename
-        name = files.get(file)
-        if name is None:
-            name = ""
-            if not begins(file, "<"):
-                path = file if begins(file, root) else whole(file)
-                name = path[cut:] if begins(path, root) else ""
-            files[file] = name
-        if not name:
-            return False
-        codes[number_of(code)] = code
-        return True
-
-    def called(frame: Any, event: str, argument: object) -> Any:
-        code = frame.f_code
-        if files.get(code.co_filename) == "" or not is_own(code):
-            return None
-        add = seen.setdefault(number_of(code), set()).add
-        frame.f_trace_lines, frame.f_trace_opcodes = False, True
-        last = -1
-
-        def stepped(frame: Any, event: str, argument: object) -> Any:
-            nonlocal last, left
-            if event == "opcode":
-                now = frame.f_lasti
-                add((last, now))
-                last = now
-                left -= 1
-                if left == 0:
-                    settrace(None)
-            return stepped
-
-        return stepped
-
-    def begin() -> None:
-        nonlocal left, followed
-        left, followed = most, True
-        in_threads(called)
-        settrace(called)
-
-    def end() -> None:
-        nonlocal lost, followed
-        lost = lost or (followed and left > 0 and gettrace() is not called)
-        followed = False
-        settrace(None)
-        in_threads(None)
-
-    monitoring: Any = getattr(python, "monitoring", None)
-    free = () if monitoring is None else [n for n in (3, 4) if monitoring.get_tool(n) is None]
-    if free:
-        tool, events, disable = free[0], monitoring.events, monitoring.DISABLE
-        set_events, set_local = monitoring.set_events, monitoring.set_local_events
-        wanted, name_of = events.INSTRUCTION | events.BRANCH, monitoring.get_tool
-        monitoring.use_tool_id(tool, "lines")
-
-        def entered(code: Any, offset: int) -> Any:
-            if is_own(code):
-                set_local(tool, code, wanted)
-            return disable
-
-        def ran(code: Any, offset: int) -> Any:
-            seen.setdefault(number_of(code), set()).add((-1, offset))
-            return disable
-
-        def branched(code: Any, offset: int, target: int) -> Any:
-            tested.setdefault(number_of(code), set()).add((offset, target))
-
-        for event, callback in (
-            (events.PY_START, entered),
-            (events.INSTRUCTION, ran),
-            (events.BRANCH, branched),
-        ):
-            monitoring.register_callback(tool, event, callback)
-
-        def begin() -> None:
-            for code in codes.values():
-                set_local(tool, code, wanted)
-            set_events(tool, events.PY_START)
-
-        def end() -> None:
-            nonlocal lost
-            lost = lost or name_of(tool) != "lines"
-            if not lost:
-                set_events(tool, 0)
-                for code in codes.values():
-                    set_local(tool, code, 0)
-
-    def found() -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for number, code in codes.items():
-            arcs, branches = seen.get(number, set()), tested.get(number, set())
-            if told.get(number) == (len(arcs), len(branches)):
-                continue
-            told[number] = len(arcs), len(branches)
-            text = code.co_code
-            places = [(line, column) for line, _, column, _ in code.co_positions()]
-            of_file = made.setdefault(files[code.co_filename], {"at": [], "branches": []})
-            at = {places[now // 2] for _, now in arcs}
-            of_file["at"] += [place for place in at if None not in place]
-            if not free:
-                branches = {arc for arc in arcs if arc[0] >= 0 and text[arc[0]] in branching}
-            for before, after in branches:
-                first = text[after]
-                ends = first in returning or (first == constant and text[after + 2] in returning)
-                pair = (*places[before // 2], *places[after // 2])
-                if None not in pair:
-                    of_file["branches"].append((*pair, ends))
-        return {"files": made, "lost": lost}
-
-    def forget() -> None:
-        for kept in (seen, tested, told):
-            kept.clear()
-
-    return begin, end, found, forget
-
-
-def watch(  # noqa: C901, PLR0915  # its names are bound before anything is loaded
-    folder: str,
-    needs: tuple[Any, ...] = (
-        sys, os.path, os.sep, ast, importlib.machinery.SourceFileLoader, types.CodeType, warnings,
-        os.walk, _TRACERS,
-    ),
-) -> tuple[
-    Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None]
-]:  # fmt: skip
-    """Return `begin` and `end`, between which values of expressions are noted, `found`, `forget`.
-
-    Of code below `folder` that is imported from now on, in functions that Python runs: comparisons,
-    calculations, calls, selections by an index, and their operands, but for tests of branches,
-    which `follow` notes. `found` returns for each file `[line, column, last line, end, value, ...]`
-    with at most two values, as text. A number is its own; a mask `true` where an element of it is,
-    `false` where one is not; another tensor `zeros`, and `some` where not all of it is zero. Of
-    code that a compiler traces nothing is noted.
-    """
-    python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs
-    root = path.realpath(folder).rstrip(separator) + separator
-    whole, join, exists, number_of = path.realpath, path.join, path.exists, id
-    torch: Any = python.modules["torch"]
-    base, no_grad, plain = torch._C.TensorBase, torch.no_grad, torch._C.DisableTorchFunction
-    some, every, count = base.any, base.all, base.numel
-    dtype_of, layout_of, device_of = (
-        getattr(base, name).__get__ for name in ("dtype", "layout", "device")
-    )
-    tensor, strided, mask, cpu = torch.Tensor, torch.strided, torch.bool, torch.device("cpu")
-    scalars, text_of, kind_of, begins = {bool, int, float}, repr, type, str.startswith
-    known = python.stdlib_module_names | {"torch"}
-    spans: list[tuple[str, tuple[int, int, int, int]]] = []
-    values: dict[int, set[str]] = {}
-    full: set[int] = set()
-    fresh: set[int] = set()
-    active = False
-    marker = f"note {number_of(spans)}"
-
-    def looked(value: Any) -> tuple[str, ...]:
-        try:
-            with no_grad(), plain():
-                if device_of(value) != cpu or layout_of(value) is not strided or not count(value):
-                    return ()
-                held = bool(some(value))
-                if dtype_of(value) is not mask:
-                    return ("zeros", "some") if held else ("zeros",)
-                return ("true",) * held + ("false",) * (not every(value))
-        except Exception:
-            return ()
-
-    def note(number: int, value: Any) -> Any:
-        if active and number not in full:
-            kind = kind_of(value)
-            if kind in scalars:
-                found: tuple[str, ...] = (text_of(value)[:40],)
-            elif kind is tensor:
-                found = looked(value)
-            else:
-                return value
-            kept = values.setdefault(number, set())
-            if not kept.issuperset(found):
-                kept.update(found)
-                fresh.add(number)
-                if len(kept) > 1:
-                    full.add(number)
-        return value
-
-    computed = (syntax.Compare, syntax.BinOp, syntax.UnaryOp, syntax.Call, syntax.Subscript)
-    operand = (syntax.Name, syntax.Attribute)
-
-    class Noting(syntax.NodeTransformer):  # type: ignore[misc, name-defined]
-        """Lets expressions in bodies of functions tell their values."""
-
-        def __init__(self, file: str, compilers: set[str]) -> None:
-            self.file, self.compilers, self.inside = file, compilers, False
-
-        def told(self, node: Any) -> Any:
-            spans.append(
-                (self.file, (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset))
-            )
-            given = [syntax.Constant(value=len(spans) - 1), node]
-            made = syntax.Call(func=syntax.Constant(value=marker), args=given, keywords=[])
-            for one in (made, made.func, given[0]):
-                syntax.copy_location(one, node)
-            return made
-
-        def visit_FunctionDef(self, node: Any) -> Any:
-            for decorator in node.decorator_list:
-                one, last = decorator, ""
-                while isinstance(one, syntax.Call | syntax.Attribute):
-                    last = last or getattr(one, "attr", "")
-                    one = one.func if isinstance(one, syntax.Call) else one.value
-                if getattr(one, "id", "") in self.compilers or last in ("compile", "script"):
-                    return node
-            before, self.inside = self.inside, True
-            node.body = [self.visit(statement) for statement in node.body]
-            self.inside = before
-            return node
-
-        visit_AsyncFunctionDef = visit_FunctionDef
-
-        def visit_Lambda(self, node: Any) -> Any:
-            before, self.inside = self.inside, True
-            node.body = self.visit(node.body)
-            self.inside = before
-            return node
-
-        def visit_If(self, node: Any) -> Any:
-            for field in ("body", "orelse"):
-                part = getattr(node, field)
-                several = isinstance(part, list)
-                made = [self.visit(one) for one in part] if several else self.visit(part)
-                setattr(node, field, made)
-            return node
-
-        visit_While = visit_IfExp = visit_If
-
-        def visit_Assert(self, node: Any) -> Any:
-            return node
-
-        visit_Raise = visit_JoinedStr = visit_Assert
-
-        def visit_comprehension(self, node: Any) -> Any:
-            node.iter = self.visit(node.iter)
-            return node
-
-        def generic_visit(self, node: Any) -> Any:
-            if not self.inside or not isinstance(node, computed):
-                return super().generic_visit(node)
-            loads = isinstance(getattr(node, "ctx", None), syntax.Load | None)
-            super().generic_visit(node)
-            if not loads:
-                return node
-            for name, field in list(syntax.iter_fields(node)):
-                if name in ("func", "keywords"):
-                    continue
-                if isinstance(field, list):
-                    field[:] = [
-                        self.told(one) if isinstance(one, operand) else one for one in field
-                    ]
-                elif isinstance(field, operand):
-                    setattr(node, name, self.told(field))
-            return self.told(node)
-
-    def with_note(code: Any) -> Any:
-        made = [
-            note if one == marker else with_note(one) if isinstance(one, code_type) else one
-            for one in code.co_consts
-        ]
-        return code.replace(co_consts=tuple(made))
-
-    def names_a_tracer(tree: Any) -> bool:
-        homes: dict[str, str] = {}
-        used: list[str] = []
-        for one in syntax.walk(tree):
-            if isinstance(one, syntax.Import):
-                used += [name.name for name in one.names]
-                homes |= {name.asname: name.name for name in one.names if name.asname}
-            elif isinstance(one, syntax.ImportFrom) and one.module and not one.level:
-                come = {name.asname or name.name: f"{one.module}.{name.name}" for name in one.names}
-                used += come.values()
-                homes |= come
-        for one in syntax.walk(tree):
-            parts: list[str] = []
-            while isinstance(one, syntax.Attribute):
-                parts.insert(0, one.attr)
-                one = one.value
-            if parts and isinstance(one, syntax.Name):
-                used.append(".".join([homes.get(one.id, one.id), *parts]))
-        return any(f"{name}.".startswith(f"{tracer}.") for name in used for tracer in tracers)
-
-    def is_traced() -> bool:
-        for place, _, names in walk(root):
-            for name in names:
-                if name.endswith(".py"):
-                    with open(join(place, name), "rb") as file:
-                        text = file.read()
-                    try:
-                        if names_a_tracer(syntax.parse(text)):
-                            return True
-                    except (SyntaxError, ValueError, RecursionError, MemoryError):
-                        return True
-        return False
-
-    real = loader.get_code
-
-    def get_code(self: Any, fullname: str) -> Any:
-        place = whole(self.path)
-        if not begins(place, root):
-            return real(self, fullname)
-        try:
-            tree = syntax.parse(self.get_data(self.path))
-            compilers = set()
-            for one in syntax.walk(tree):
-                if not isinstance(one, syntax.Import | syntax.ImportFrom):
-                    continue
-                level = getattr(one, "level", 0)
-                for name in one.names:
-                    top = (getattr(one, "module", None) or name.name).partition(".")[0]
-                    own = level or exists(join(root, top)) or exists(join(root, f"{top}.py"))
-                    if top not in known and not own:
-                        compilers.add(name.asname or name.name.partition(".")[0])
-            noting = Noting(place[len(root) :], compilers)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a text is no function
-                made = compile(noting.visit(tree), self.path, "exec", dont_inherit=True)
-            return with_note(made)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return real(self, fullname)
-
-    if not is_traced():
-        loader.get_code = get_code
-
-    def begin() -> None:
-        nonlocal active
-        active = True
-
-    def end() -> None:
-        nonlocal active
-        active = False
-
-    def found() -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for number in fresh:
-            file, span = spans[number]
-            made.setdefault(file, []).append([*span, *values[number]])
-        fresh.clear()
-        return made
-
-    def forget() -> None:
-        for kept in (values, full, fresh):
-            kept.clear()
-
-    return begin, end, found, forget
-
-
 def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be replaced
     channel: socket.socket, report: dict[str, Any]
 ) -> None:
@@ -657,10 +271,13 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     least, most, chunk, text_most = min, _MOST, _CHUNK, _TEXT
     perturb = get(ctypes.CDLL(None), "mallopt", None)
     later = report.pop("later", None)
-    follower, followed, watcher, watched = follow, list[Any](), watch, list[Any]()
+    notes: dict[str, Any] = report.pop("notes")
+    follower, watcher = notes["follow"], notes["watch"]
+    followed, watched = list[Any](), list[Any]()
     modules, importer, util = sys.modules, importlib.import_module, importlib.util
-    for name in [name for name in globals() if name[:2] != "__"]:
-        del globals()[name]
+    for names in (globals(), notes):
+        for name in [name for name in names if name[:2] != "__"]:
+            del names[name]
     slots: dict[str, list[Any]] = {}
     mapped: dict[str, list[tuple[Any, Any]]] = {}
     held: dict[str, list[tuple[str, Any]]] = {}
@@ -830,7 +447,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         items.append(item)
                     reply = {"items": items, "container": container}
                     if followed and request["follow"]:
-                        reply["ran"] = followed[2]() | {"values": watched[2]()}
+                        reply["ran"] = followed[2]() | watched[2]()
                     del found, one, own
                 case "back":
                     now: list[dict[str, Any]] = []

@@ -48,8 +48,8 @@ from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
-from cuassay.sandbox.guest.process import apart
 from cuassay.sandbox.guest.process import walls as sandbox
+from cuassay.sandbox.guest.process.notes import follow
 from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.guest.ranks.ranked import on_ranks, open_where_ranks_connect
 from cuassay.sandbox.limits import Limits
@@ -185,10 +185,10 @@ def warm_up(device: Device, queues: int | None = None) -> None:
 
 
 class _Lines:
-    """The candidate's lines that calls run; see `apart.follow`."""
+    """The candidate's lines that calls run; see `notes.follow`."""
 
     def __init__(self, sources: str) -> None:
-        self._begin, self._end, self.found, self.forget = apart.follow(sources)
+        self._begin, self._end, self.found, self.forget = follow(sources)
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:

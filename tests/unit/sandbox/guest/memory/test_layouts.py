@@ -206,6 +206,21 @@ def test_others_stay_as_they_are_and_unknown_names_are_said() -> None:
     assert interpreter.slot("s").tensors["w"].data_ptr() == before
 
 
+def test_one_tensor_stands_for_two_inputs_of_the_same_values() -> None:
+    value = torch.rand(4, 6)
+    for other in (value.clone(), value.t().contiguous(), torch.rand(4, 6)):
+        interpreter = host({"x": value, "gain": 2.0, "w": other})
+        step = Arrange(slot="s", same={"w": "x"})
+        record = interpreter.execute(step, 1, cases=[CASE], given=Given()).record
+        assert isinstance(record, StepDone)
+        tensors = interpreter.slot("s").tensors
+        assert torch.equal(tensors["w"], other)
+        shared = tensors["w"].data_ptr() == tensors["x"].data_ptr()
+        alike = other.shape != value.shape or torch.equal(other, value)
+        assert shared is alike
+        assert impossible(record) == ({} if alike else {"w": "its values are not those of x"})
+
+
 def test_a_layout_can_be_taken_back() -> None:
     value = torch.rand(4, 6)
     interpreter = host({"x": value})

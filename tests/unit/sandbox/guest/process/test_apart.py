@@ -402,7 +402,9 @@ def test_files_that_are_opened_as_a_process_is_confined_stay_open(tmp_path: Path
             stdin=program,
         )
         os.close(number)
-        control.send(json.dumps({"imports": ["torch"], "zygote": "opens"}).encode())
+        notes = str(Path(apart.__file__).with_name("notes.py"))
+        wish = {"imports": ["torch"], "zygote": "opens", "notes": notes}
+        control.send(json.dumps(wish).encode())
         spawn = {"do": "spawn", "id": 1, "confine": "opens", "forget": []}
         fds = (theirs.fileno(), 2)
         socket.send_fds(control, [json.dumps(spawn).encode()], fds)
