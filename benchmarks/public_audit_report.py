@@ -56,7 +56,8 @@ class Ruling:
 
     `route` says how: `read` in source, or `script`, a script without cuassay that shows the same.
     `needs` says what it takes to see the fault, by the names of `_NEEDS`. `rejected_by` is the
-    diagnosis, `reading` one sentence with the cause.
+    diagnosis, `reading` one sentence with the cause. A kernel that was rejected again for another
+    reason has a ruling for each, and the last is about its latest row.
     """
 
     key: str
@@ -527,11 +528,11 @@ def adjudicated(rulings: Sequence[Ruling], rows: Sequence[Row]) -> str:
     refuted = sum(one.status == "refuted" for one in settled)
     needs = Counter(one.needs for one in settled if one.status == "confirmed")
     total = sum(needs.values())
-    refuted_keys = {one.key for one in settled if one.status == "refuted"}
+    ruled = {one.key: one.status for one in rulings}  # of several rejections, the last
     left = [
         f"`{row.key}`"
         for row in latest(rows)
-        if row.verdict == "REJECTED" and row.key in refuted_keys
+        if row.verdict == "REJECTED" and ruled.get(row.key) == "refuted"
     ]
     return (
         table(("rejected by", "read", *_STATUSES), lines)

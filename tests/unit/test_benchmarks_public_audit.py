@@ -347,6 +347,8 @@ def test_rulings_count_refuted_ones_and_refuse_an_unknown_status(
     assert "| other sizes | 2 of 2: 100%" in text
     assert "still REJECTED in the latest rows: `sol/2/2`." in text
     assert report.cause_of(rows[0], rulings) == "race"
+    again = [*rulings, report.Ruling(key="sol/2/2", status="confirmed", **made)]
+    assert "still REJECTED in the latest rows: none." in report.adjudicated(again, rows)
     rulings.append(report.Ruling(key="sol/2/5", status="confirmed", **made))
     rows.append(_row(modules, 7, "REJECTED"))
     text = report.counts(rows, [], rulings)
