@@ -66,12 +66,13 @@ def on_cpu(reference: LoadedReference, source: str) -> LoadedReference:
             with OnCpu():
                 return function(*arguments, **keywords)
 
-        if hasattr(function, "with_gradients"):
-            call.with_gradients = moved(function.with_gradients)  # type: ignore[attr-defined]
         return call
 
+    call: Any = moved(reference.call)
+    gradients = reference.differentiable
+    call.with_gradients = call if gradients is reference.call else moved(gradients)
     generator = reference.generator and moved(reference.generator)
-    return LoadedReference(call=moved(reference.call), generator=generator)
+    return LoadedReference(call=call, generator=generator)
 
 
 def _function(problem: Problem, name: str) -> Callable[..., object]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from cuassay.errors import ProblemError, ReferenceError_
+from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference, on_cpu
 from cuassay.model.problem import Problem, Reference
 from tests.support.fake_trial import row_sum
@@ -112,6 +113,37 @@ def test_a_reference_that_names_a_gpu_runs_where_a_trial_has_none(tmp_path: Path
     made = loaded.generator({"rows": 2, "cols": 3}, "cpu")["x"]
     assert isinstance(made, torch.Tensor)
     assert made.device.type == "cpu"
+
+
+def test_a_reference_on_a_gpu_may_be_its_own_for_gradients(tmp_path: Path) -> None:
+    text = "import torch\ndef run(x):\n    return x.cuda() + 1\nrun.with_gradients = run\n"
+    loaded = on_cpu(load_reference(_problem(tmp_path, text)), text)
+    assert loaded.call(torch.ones(1)).tolist() == [2.0]  # type: ignore[attr-defined]
+    assert loaded.differentiable is loaded.call
+
+
+_MODULE = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x)
+rows = 4
+def get_inputs():
+    return [torch.randn(rows, 3)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_cuassay_writes_around_a_module_names_no_gpu(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(_MODULE)
+    problem = load_problem(str(file))
+    loaded = load_reference(problem)
+    assert loaded.differentiable is loaded.call
+    assert on_cpu(loaded, problem.reference.source) is loaded
+    source = problem.reference.source.replace("torch.tanh(x)", "torch.tanh(x.cuda())")
+    assert on_cpu(loaded, source) is not loaded
 
 
 def test_a_reference_that_names_no_gpu_stays_as_it_is(tmp_path: Path) -> None:

@@ -62,9 +62,10 @@ class _CuassayFills(_CuassayMode):
         if not is_large or not filled.is_contiguous():
             return func(*args, **named)
         seed = int(_cuassay_torch.randint(2**62, ()))
-        drawn = _cuassay_torch.Generator("cuda").manual_seed(seed)
+        gpu = f"cuda:{{_cuassay_torch.cuda.current_device()}}"
+        drawn = _cuassay_torch.Generator(gpu).manual_seed(seed)
         for part in filled.view(-1).split({large}):
-            values = _cuassay_torch.empty(part.shape, dtype=part.dtype, device="cuda")
+            values = _cuassay_torch.empty(part.shape, dtype=part.dtype, device=gpu)
             part.copy_(func(values, *args[1:], **{{**named, "generator": drawn}}))
         return filled
 
