@@ -66,7 +66,12 @@ def copies(tmp_path: Path) -> Path:
         _write(root / "sol" / "problems" / str(number) / "definition.json", "{}")
     lines = [
         {"level_id": 1, "task_id": task, "ref_code": _MODEL, "custom_code": code}
-        for task, code in ((2, "class ModelNew: ..."), (4, None), (5, "class ModelNew: ..."))
+        for task, code in (
+            (2, "class ModelNew: ..."),
+            (4, None),
+            (5, "class ModelNew: ..."),
+            (6, "None\n"),
+        )
     ]
     _write(root / "cuda-l1" / "h100-even.jsonl", "\n".join(map(json.dumps, lines)))
     _write(root / "kernelbench" / "KernelBench" / "level1" / "2_Softmax.py", _MODEL)
