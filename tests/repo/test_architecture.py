@@ -27,7 +27,7 @@ _PTXSAN = _ROOT / "packages" / "ptxsan" / "src" / "ptxsan"
 # Distributions of their own that know cuassay, and that it finds by entry point alone.
 _PARTS = [
     _ROOT / "packages" / name / "src" / name.replace("-", "_")
-    for name in ("cuassay-guard", "cuassay-loops")
+    for name in ("cuassay-guard", "cuassay-loops", "cuassay-adapters")
 ]
 
 # Package -> packages or modules of cuassay that it may import.
@@ -84,6 +84,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "parts": {"errors"},
     "guard": {"parts"},
     "loops": {"parts"},
+    "adapters": {"parts"},
     "report": {"model", "errors", "diagnosis", "closing"},
     "store": {"model", "errors", "home"},
     "engine": {
@@ -97,7 +98,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "attest", "agents", "verifier", "view", "formats.own_problem", "parts",
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
-    "adapters": {"model", "errors", "formats", "verifier", "closing"},
+    "cuassay_adapters": {"model", "errors", "formats", "verifier", "closing"},
     "testing": {"model", "errors", "oracle"},
     "view": {"model", "errors", "report", "store"},
     "verifier": {"model", "errors", "home", "engine", "report", "api", "closing"},
@@ -350,7 +351,7 @@ _ADAPTED = {"backendbench": "BackendBench"}
 
 def _has_its_package(name: str) -> bool:
     above, _, module = name.rpartition(".")
-    if above != "cuassay.adapters" or module in ("kernelbench", "reward", "stages"):
+    if above != "cuassay_adapters" or module in ("kernelbench", "reward", "stages"):
         return True
     return importlib.util.find_spec(_ADAPTED.get(module, module)) is not None
 

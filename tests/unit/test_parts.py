@@ -52,7 +52,7 @@ def test_each_part_loads(part: Part) -> None:
 
 
 def test_the_old_name_is_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("guard", "loops"):
+    for name in ("guard", "loops", "adapters"):
         monkeypatch.delitem(sys.modules, f"cuassay.{name}", raising=False)
         assert importlib.import_module(f"cuassay.{name}") is sys.modules[f"cuassay_{name}"]
     public: Any = cuassay
