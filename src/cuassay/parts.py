@@ -1,8 +1,8 @@
 """What the distributions beside this one bring, found by entry point.
 
-`cuassay-loops`, `cuassay-guard` and `cuassay-adapters` are installed with the extras `loops`,
-`guard` and `adapters`. Nothing of the gate imports them: it asks here for a part, and says what to
-install where the part is absent.
+`cuassay-loops`, `cuassay-guard`, `cuassay-adapters` and `cuassay-attest` are installed with the
+extras `loops`, `guard`, `adapters` and `attest`. Nothing of the gate imports them: it asks here for
+a part, and says what to install where the part is absent.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Part(enum.Enum):
     GUARD_VERB = "guard-verb"  # click.Command `cuassay guard`
     CAPSULES = "capsules"  # replay_capsule(where, ...) -> exit code
     ADAPTERS = "adapters"  # the package that `cuassay.adapters` is
+    CERTIFICATE_VERB = "certificate-verb"  # click.Command `cuassay certificate`
 
     @property
     def extra(self) -> str:
@@ -39,6 +40,8 @@ class Part(enum.Enum):
                 return "guard"
             case Part.ADAPTERS:
                 return "adapters"
+            case Part.CERTIFICATE_VERB:
+                return "attest"
 
 
 @functools.cache

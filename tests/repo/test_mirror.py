@@ -11,6 +11,7 @@ _TESTS = {  # of each package: where its tests begin
     "packages/cuassay-guard/src/cuassay_guard": "tests/unit/guard",
     "packages/cuassay-loops/src/cuassay_loops": "tests/unit/loops",
     "packages/cuassay-adapters/src/cuassay_adapters": "tests/unit/adapters",
+    "packages/cuassay-attest/src/cuassay_attest": "tests/unit/attest",
 }
 _LINES = 30  # a shorter file has too little logic to be wrong
 _MOST = 341  # of 961; 609 when they were first counted: lower it as they go

@@ -16,6 +16,7 @@ _SOURCES = {
     "cuassay_guard": _ROOT / "packages/cuassay-guard/src/cuassay_guard",
     "cuassay_loops": _ROOT / "packages/cuassay-loops/src/cuassay_loops",
     "cuassay_adapters": _ROOT / "packages/cuassay-adapters/src/cuassay_adapters",
+    "cuassay_attest": _ROOT / "packages/cuassay-attest/src/cuassay_attest",
 }
 _MOST_METHODS = 30
 _MOST_ATTRIBUTES = 15

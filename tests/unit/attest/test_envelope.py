@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from cuassay.attest import envelope, revocations
-from cuassay.attest.coverage import Coverage, Revocation, coverage
-from cuassay.attest.statement import canonical, statement
 from cuassay.errors import UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.model.verdict import Verdict
+from cuassay_attest import envelope, revocations
+from cuassay_attest.coverage import Coverage, Revocation, coverage
+from cuassay_attest.statement import canonical, statement
 from tests.support import samples
 
 _NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)

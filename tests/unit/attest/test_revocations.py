@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.attest.coverage import Revocation
-from cuassay.attest.revocations import append, checked, read_revocations
 from cuassay.errors import UsageError
+from cuassay_attest.coverage import Revocation
+from cuassay_attest.revocations import append, checked, read_revocations
 
 _DIGEST = "0123456789abcdef" * 4
 
