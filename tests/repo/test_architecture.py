@@ -105,7 +105,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "agents": {
         "model", "errors", "engine", "report", "store", "api", "verifier", "__version__",
     },
-    "cuassay_attest": {"model", "errors", "home", "formats", "cli", "store"},
+    "cuassay_attest": {"model", "errors", "home", "formats", "cli", "report", "store"},
     "pytest_plugin": {"model", "errors", "home", "engine", "report", "api", "__version__"},
     "capture": {"errors"},
     "launches": {"errors", "build", "model", "store.files"},
