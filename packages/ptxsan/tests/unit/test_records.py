@@ -28,8 +28,8 @@ _LAUNCH = Launch(
 )
 
 
-def _prepared(launch: Launch = _LAUNCH, **options: bool) -> LaunchState:
-    chosen = Options(**{"shadow": False, "races": False, **options})
+def _prepared(launch: Launch = _LAUNCH, *, checked: bool = False) -> LaunchState:
+    chosen = Options(shadow=checked, races=checked)
     return prepare(_PROGRAM, generate(_PROGRAM, chosen), launch, chosen, {})
 
 
@@ -58,7 +58,7 @@ def test_each_buffer_has_memory_and_an_address_of_its_own() -> None:
 
 
 def test_races_and_shadows_have_tables_where_they_are_wanted() -> None:
-    plain, both = _prepared(), _prepared(shadow=True, races=True)
+    plain, both = _prepared(), _prepared(checked=True)
     assert plain.allocations[0].meta.size == 0
     assert both.allocations[0].meta.size > 0
     assert both.allocations[0].shadow.size > plain.allocations[0].shadow.size

@@ -12,7 +12,7 @@ from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.problem import ScalarSpec
+from cuassay.model.problem import Scalar, ScalarSpec
 from cuassay.model.scenario import Call, Scenario
 from cuassay.model.steps import Backward, Upstream
 from tests.support.fake_trial import axis, problem, tensor
@@ -29,8 +29,7 @@ _FINDING = Finding(
 
 def _at(got: str, expected: str, share: float | None = 50.0) -> Finding:
     where = Where(output="y", index=(1, 2), got=got, expected=expected)
-    measured = {} if share is None else {"measured": share, "allowed": 1.0}
-    return dataclasses.replace(_FINDING, where=where, **measured)
+    return dataclasses.replace(_FINDING, where=where, measured=share, allowed=1.0)
 
 
 @pytest.mark.parametrize(
@@ -62,12 +61,12 @@ def test_a_counterexample_names_sizes_values_and_the_worst_element() -> None:
         workloads=[{"rows": 2, "cols": 3}],
     )
     case = Case(label="c", axes={"rows": 2, "cols": 3}, fills={"x": Fill(kind="ones")})
-    values = {"x": torch.ones(2, 3), "factor": 4.0}
+    values: dict[str, torch.Tensor | Scalar] = {"x": torch.ones(2, 3), "factor": 4.0}
     text = counterexample_text(made, case, _at("2.0", "1.0"), values)
-    first, x, factor, worst = text.splitlines()
+    first, x, given, worst = text.splitlines()
     assert first == "# scaled with rows=2, cols=3"
     assert x.startswith("x = float32[rows, cols]: ")
-    assert factor == "factor = 4.0"
+    assert given == "factor = 4.0"
     assert worst == "# y[1, 2]: got 2, expected 1"
     bound = dataclasses.replace(case, scalars={"factor": 0.5})
     assert "factor = 0.5" in counterexample_text(made, bound, _FINDING, values)

@@ -28,13 +28,13 @@ def test_indices_begin_with_the_last_one_and_lie_in_the_upper_three_quarters() -
     size = _SIZES["vocab"]
     assert int(found[0]) == size - 1
     assert size // 4 - 1 <= int(found.min()) < int(found.max()) < size
-    assert len(found.unique()) == len(found)  # spread, not one value
+    assert len(set(found.tolist())) == len(found)  # spread, not one value
 
 
 def test_unique_indices_count_down_as_far_as_the_axis_reaches() -> None:
     found = _values(Index(axis="vocab", unique=True))
     assert found.tolist()[:2] == [_SIZES["vocab"] - 1, _SIZES["vocab"] - 2]
-    assert len(found.unique()) == 1000
+    assert len(set(found.tolist())) == 1000
     assert largest_values(_spec(Index(axis="rows", unique=True), "tokens"), _SIZES) is None
     assert largest_values(_spec(Index(axis="vocab")), {**_SIZES, "vocab": 0}) is None
 
