@@ -36,7 +36,7 @@ $(READY): pyproject.toml packages/ptxsan/pyproject.toml
 
 # cuassay comes first: pip then takes the cuassay that the other distributions need from here.
 $(STAMP): $(READY) $(wildcard packages/*/pyproject.toml)
-	@$(call BEAT,installs the tools of development) $(BIN)/python -m pip install -q -e '.[dev]' -e packages/cuassay-guard -e packages/cuassay-loops
+	@$(call BEAT,installs the tools of development) $(BIN)/python -m pip install -q -e '.[dev]' -e packages/cuassay-guard -e packages/cuassay-loops -e packages/cuassay-adapters -e packages/cuassay-attest
 	touch $(STAMP)
 
 demo: $(READY) ## judge a wrong, a right and a second wrong kernel, with reports to look at

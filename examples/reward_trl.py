@@ -12,10 +12,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from cuassay.adapters.reward import KernelReward
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
-
-from cuassay.adapters.reward import KernelReward
 
 PROMPT = (
     "Write kernel.py for the operator {problem}: a function run(x, weight, eps) that returns "

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import verifiers.v1 as vf
-
 from cuassay.adapters.verifiers import KernelTask, kernel_task
 
 PROMPT = (

@@ -1,7 +1,8 @@
 """What the distributions beside this one bring, found by entry point.
 
-`cuassay-loops` and `cuassay-guard` are installed with the extras `loops` and `guard`. Nothing of
-the gate imports them: it asks here for a part, and says what to install where the part is absent.
+`cuassay-loops`, `cuassay-guard`, `cuassay-adapters` and `cuassay-attest` are installed with the
+extras `loops`, `guard`, `adapters` and `attest`. Nothing of the gate imports them: it asks here for
+a part, and says what to install where the part is absent.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class Part(enum.Enum):
     GUARD = "guard"  # the package that `cuassay.guard` is
     GUARD_VERB = "guard-verb"  # click.Command `cuassay guard`
     CAPSULES = "capsules"  # replay_capsule(where, ...) -> exit code
+    ADAPTERS = "adapters"  # the package that `cuassay.adapters` is
+    CERTIFICATE_VERB = "certificate-verb"  # click.Command `cuassay certificate`
 
     @property
     def extra(self) -> str:
@@ -35,6 +38,10 @@ class Part(enum.Enum):
                 return "loops"
             case Part.GUARD | Part.GUARD_VERB | Part.CAPSULES:
                 return "guard"
+            case Part.ADAPTERS:
+                return "adapters"
+            case Part.CERTIFICATE_VERB:
+                return "attest"
 
 
 @functools.cache

@@ -27,7 +27,7 @@ _PTXSAN = _ROOT / "packages" / "ptxsan" / "src" / "ptxsan"
 # Distributions of their own that know cuassay, and that it finds by entry point alone.
 _PARTS = [
     _ROOT / "packages" / name / "src" / name.replace("-", "_")
-    for name in ("cuassay-guard", "cuassay-loops")
+    for name in ("cuassay-guard", "cuassay-loops", "cuassay-adapters", "cuassay-attest")
 ]
 
 # Package -> packages or modules of cuassay that it may import.
@@ -84,6 +84,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "parts": {"errors"},
     "guard": {"parts"},
     "loops": {"parts"},
+    "adapters": {"parts"},
     "report": {"model", "errors", "diagnosis", "closing"},
     "store": {"model", "errors", "home"},
     "engine": {
@@ -94,17 +95,17 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "model", "errors", "home", "engine", "report", "store", "audit", "capture",
         "catalog.registry",
         "checks.registry", "diagnosis", "__version__", "inputs.seeds",
-        "attest", "agents", "verifier", "view", "formats.own_problem", "parts",
+        "agents", "verifier", "view", "formats.own_problem", "parts",
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
-    "adapters": {"model", "errors", "formats", "verifier", "closing"},
+    "cuassay_adapters": {"model", "errors", "formats", "verifier", "closing"},
     "testing": {"model", "errors", "oracle"},
     "view": {"model", "errors", "report", "store"},
     "verifier": {"model", "errors", "home", "engine", "report", "api", "closing"},
     "agents": {
         "model", "errors", "engine", "report", "store", "api", "verifier", "__version__",
     },
-    "attest": {"model", "errors", "home", "formats"},
+    "cuassay_attest": {"model", "errors", "home", "formats", "cli", "report", "store"},
     "pytest_plugin": {"model", "errors", "home", "engine", "report", "api", "__version__"},
     "capture": {"errors"},
     "launches": {"errors", "build", "model", "store.files"},
@@ -114,7 +115,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
 # Packages of the driver: no torch, no arrays, not even inside a function.
 _LIGHT = {"errors", "settings", "home", "held_folder", "model", "report", "store", "engine",
     "audit", "cli", "api", "__init__", "closing",
-    "pytest_plugin", "attest", "verifier", "agents", "view",
+    "pytest_plugin", "cuassay_attest", "verifier", "agents", "view",
 }  # fmt: skip
 _HEAVY = {"torch", "numpy", "triton", "ray", "ml_dtypes", "safetensors"}
 _FILES = sorted(file for folder in (_PACKAGE, *_PARTS) for file in folder.rglob("*.py"))
@@ -350,7 +351,7 @@ _ADAPTED = {"backendbench": "BackendBench"}
 
 def _has_its_package(name: str) -> bool:
     above, _, module = name.rpartition(".")
-    if above != "cuassay.adapters" or module in ("kernelbench", "reward", "stages"):
+    if above != "cuassay_adapters" or module in ("kernelbench", "reward", "stages"):
         return True
     return importlib.util.find_spec(_ADAPTED.get(module, module)) is not None
 

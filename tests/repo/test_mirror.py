@@ -10,9 +10,11 @@ _TESTS = {  # of each package: where its tests begin
     "packages/ptxsan/src/ptxsan": "packages/ptxsan/tests/unit",
     "packages/cuassay-guard/src/cuassay_guard": "tests/unit/guard",
     "packages/cuassay-loops/src/cuassay_loops": "tests/unit/loops",
+    "packages/cuassay-adapters/src/cuassay_adapters": "tests/unit/adapters",
+    "packages/cuassay-attest/src/cuassay_attest": "tests/unit/attest",
 }
 _LINES = 30  # a shorter file has too little logic to be wrong
-_MOST = 341  # of 961; 609 when they were first counted: lower it as they go
+_MOST = 326  # of 962; 609 when they were first counted: lower it as they go
 
 
 def test_source_files_without_a_test_at_their_place_do_not_become_more() -> None:

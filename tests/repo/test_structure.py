@@ -15,6 +15,8 @@ _SOURCES = {
     "ptxsan": _ROOT / "packages/ptxsan/src/ptxsan",
     "cuassay_guard": _ROOT / "packages/cuassay-guard/src/cuassay_guard",
     "cuassay_loops": _ROOT / "packages/cuassay-loops/src/cuassay_loops",
+    "cuassay_adapters": _ROOT / "packages/cuassay-adapters/src/cuassay_adapters",
+    "cuassay_attest": _ROOT / "packages/cuassay-attest/src/cuassay_attest",
 }
 _MOST_METHODS = 30
 _MOST_ATTRIBUTES = 15

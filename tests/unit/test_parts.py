@@ -52,7 +52,7 @@ def test_each_part_loads(part: Part) -> None:
 
 
 def test_the_old_name_is_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("guard", "loops"):
+    for name in ("guard", "loops", "adapters"):
         monkeypatch.delitem(sys.modules, f"cuassay.{name}", raising=False)
         assert importlib.import_module(f"cuassay.{name}") is sys.modules[f"cuassay_{name}"]
     public: Any = cuassay
@@ -60,12 +60,12 @@ def test_the_old_name_is_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize("verb", ["loop", "guard"])
+@pytest.mark.parametrize("verb", ["loop", "guard", "certificate"])
 def test_a_verb_that_is_absent_names_what_to_install(
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([verb, "--help"]) == 3
-    extra = {"loop": "loops", "guard": "guard"}[verb]
+    extra = {"loop": "loops", "guard": "guard", "certificate": "attest"}[verb]
     told = f"cuassay-{extra} is not installed; install it with: pip install 'cuassay[{extra}]'"
     assert told in capsys.readouterr().err
 

@@ -23,7 +23,6 @@ from cuassay import __version__
 from cuassay.cli import exit_codes
 from cuassay.cli.drive import require_home
 from cuassay.cli.verbs.audit import audit
-from cuassay.cli.verbs.certificate import certificate
 from cuassay.cli.verbs.changed import changed
 from cuassay.cli.verbs.check import check
 from cuassay.cli.verbs.doctor import doctor
@@ -40,7 +39,11 @@ from cuassay.parts import Part, find_part, is_installed
 _PR_SET_DUMPABLE = 4
 _UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EDQUOT)
 # Verbs of distributions that may be absent.
-_PARTS = {"loop": Part.LOOP_VERB, "guard": Part.GUARD_VERB}
+_PARTS = {
+    "loop": Part.LOOP_VERB,
+    "guard": Part.GUARD_VERB,
+    "certificate": Part.CERTIFICATE_VERB,
+}
 _FOUND = {name: find_part(part) for name, part in _PARTS.items() if is_installed(part)}
 
 
@@ -50,7 +53,7 @@ _GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Look at problems": (problem,),
     "Execute PTX on the CPU": (run, prove),
     "Training and inference loops": tuple(filter(None, (_FOUND.get("loop"),))),
-    "Production": (*filter(None, (_FOUND.get("guard"),)), certificate),
+    "Production": tuple(filter(None, (_FOUND.get("guard"), _FOUND.get("certificate")))),
     "Agents and this machine": (serve, doctor),
 }
 

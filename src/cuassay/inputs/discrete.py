@@ -148,11 +148,6 @@ def ragged_offsets(request: Request) -> torch.Tensor:
     return _close(steps.cumsum(0).clamp_(max=request.limit), request)
 
 
-def explicit_offsets(request: Request) -> torch.Tensor:
-    """The given offsets."""
-    return explicit(request)
-
-
 def _close(cuts: torch.Tensor, request: Request) -> torch.Tensor:
     """Return sorted cuts in steps of the domain's, from 0 to the axis's end or to what is used."""
     domain = request.spec.domain
@@ -257,7 +252,7 @@ OFFSETS: dict[str, FillFunction] = {
     "uniform": random_offsets,
     "even": even_offsets,
     "ragged": ragged_offsets,
-    "explicit": explicit_offsets,
+    "explicit": explicit,
 }
 
 

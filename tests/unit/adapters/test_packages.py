@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cuassay.adapters.stages import Stage
+from cuassay_adapters.stages import Stage
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def _needs(name: str, package: str) -> Any:
     [("x + x", True, True), ("x + 1.9 * x", True, False), ("x +", False, False)],
 )
 def test_kernelbench(double: str, compiled: bool, correct: bool) -> None:
-    from cuassay.adapters import kernelbench
+    from cuassay_adapters import kernelbench
 
     found = kernelbench.eval_kernel_against_ref(
         _MODEL, _NEW.format(double=double), num_correct_trials=5, device="cpu"
@@ -68,7 +68,7 @@ def test_kernelbench_has_the_same_signature_and_result() -> None:
     theirs = _needs("kernelbench.eval", "kernelbench")
     from inspect import Parameter, signature
 
-    from cuassay.adapters import kernelbench
+    from cuassay_adapters import kernelbench
 
     ours = signature(kernelbench.eval_kernel_against_ref).parameters
     expected = signature(theirs.eval_kernel_against_ref).parameters
@@ -110,7 +110,7 @@ def test_flashinfer_bench(
     from flashinfer_bench.compile import BuilderRegistry
     from flashinfer_bench.data import BuildSpec, Definition, Solution, SourceFile
 
-    from cuassay.adapters import flashinfer_bench
+    from cuassay_adapters import flashinfer_bench
 
     definition = Definition(
         name="scaled_norm",
@@ -165,7 +165,7 @@ def test_backendbench(tmp_path: Path) -> None:
     from BackendBench.backends.directory import DirectoryBackend
     from BackendBench.suite.smoke import SmokeTestSuite
 
-    from cuassay.adapters.backendbench import judge_suite
+    from cuassay_adapters.backendbench import judge_suite
 
     folder = tmp_path / "relu__default"
     folder.mkdir()
@@ -181,7 +181,7 @@ def test_backendbench(tmp_path: Path) -> None:
 
 def test_openenv() -> None:
     _needs("openenv.core.rubrics", "openenv")
-    from cuassay.adapters.openenv import KernelEnvironment
+    from cuassay_adapters.openenv import KernelEnvironment
 
     example: Any = importlib.import_module("examples.reward_openenv")
     with closing(KernelEnvironment("rmsnorm", shaped=True, device="cpu")) as environment:
@@ -227,7 +227,7 @@ def test_trl(tmp_path: Path) -> None:
     _needs("trl", "trl")
     transformers: Any = _needs("transformers", "transformers")
     tokenizers: Any = _needs("tokenizers", "tokenizers")
-    from cuassay.adapters.reward import KernelReward
+    from cuassay_adapters.reward import KernelReward
 
     example: Any = importlib.import_module("examples.reward_trl")
     words = {word: number for number, word in enumerate(("[PAD]", "[EOS]", "[UNK]", "a", "b"))}

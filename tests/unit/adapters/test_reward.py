@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from cuassay.adapters.reward import KernelReward
-from cuassay.adapters.stages import Stage
 from cuassay.errors import UsageError
+from cuassay_adapters.reward import KernelReward
+from cuassay_adapters.stages import Stage
 from tests.support import fake_judge
 
 _RIGHT = "Here:\n```python\ndef run(x): return x\n```"

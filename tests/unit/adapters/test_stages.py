@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from cuassay.adapters.reward import SHAPED, SPARSE
-from cuassay.adapters.stages import Stage, kept_source, kernel_in, stage_of
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.verifier import Result, Status
+from cuassay_adapters.reward import SHAPED, SPARSE
+from cuassay_adapters.stages import Stage, kept_source, kernel_in, stage_of
 
 
 def _result(status: Status, *codes: str) -> Result:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.attest.coverage import Revocation
-from cuassay.attest.revocations import append, checked, read_revocations
 from cuassay.errors import UsageError
+from cuassay_attest.coverage import Revocation
+from cuassay_attest.revocations import append, checked, read_revocations
 
 _DIGEST = "0123456789abcdef" * 4
 
@@ -43,3 +43,15 @@ def test_a_damaged_line_may_have_revoked_this(line: str, tmp_path: Path) -> None
 def test_a_list_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_revocations(tmp_path / "none.jsonl")
+
+
+def test_a_damaged_list_of_revocations_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "revoked.jsonl"
+    append(path, Revocation(digest="a" * 64, reason="why"))
+    assert read_revocations(path) == (Revocation(digest="a" * 64, reason="why"),)
+    with path.open("a") as out:
+        out.write('{"sha256": "ab')
+    with pytest.raises(UsageError, match="line 2: not a revocation"):
+        read_revocations(path)
+    with pytest.raises(UsageError, match="64 hexadecimal"):
+        checked("abc")

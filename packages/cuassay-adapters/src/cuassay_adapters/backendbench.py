@@ -23,10 +23,10 @@ import torch
 from BackendBench.eval import CorrectnessTestResult, PerformanceTestResult, eval_performance
 from BackendBench.utils import serialize_args
 
-from cuassay.adapters.stages import kept_source
 from cuassay.errors import CuassayError, UsageError
 from cuassay.formats.calls import prepare
 from cuassay.verifier import Status, verify
+from cuassay_adapters.stages import kept_source
 
 _KINDS = 4  # sets of arguments of one operator that differ in more than sizes: a trial each
 _REFERENCE = '''"""The operator {op}, as PyTorch has it."""

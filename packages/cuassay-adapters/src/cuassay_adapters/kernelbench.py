@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from cuassay.adapters.stages import Stage, kept_source, stage_of
 from cuassay.errors import UsageError
 from cuassay.verifier import Verifier, verify
+from cuassay_adapters.stages import Stage, kept_source, stage_of
 
 if TYPE_CHECKING:
     import torch

@@ -25,10 +25,10 @@ from flashinfer_bench.bench.utils import make_eval
 from flashinfer_bench.compile import Runnable
 from flashinfer_bench.data import Correctness, Definition, Evaluation, EvaluationStatus
 
-from cuassay.adapters.stages import Stage, kept_files, stage_of
 from cuassay.errors import CandidateError
 from cuassay.model.diagnosis import Cause
 from cuassay.verifier import Result, verify
+from cuassay_adapters.stages import Stage, kept_files, stage_of
 
 PROFILE = "quick"
 

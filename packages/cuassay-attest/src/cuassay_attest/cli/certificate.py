@@ -17,8 +17,8 @@ from cuassay.home import keys_dir
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from cuassay.attest.coverage import Revocation
     from cuassay.model.problem import Problem
+    from cuassay_attest.coverage import Revocation
 
 _PACKAGES = ("cuassay", "torch", "triton")
 
@@ -39,9 +39,9 @@ def sign(*, where: str, key: str | None, out: str | None, days: int) -> None:
     It is an in-toto statement in a DSSE envelope: bound to the kernel's sources and flags, the
     environment, the cases tried, the power of the inputs and a day of expiry.
     """
-    from cuassay.attest import envelope
-    from cuassay.attest.statement import canonical, statement
     from cuassay.store.runs import open_run
+    from cuassay_attest import envelope
+    from cuassay_attest.statement import canonical, statement
 
     run = open_run(where)
     _check_origin(run.path)
@@ -85,7 +85,7 @@ def covers(
     as_json: bool,
 ) -> None:
     """Say whether CERT covers KERNEL, here and now. Nothing is run."""
-    from cuassay.attest import coverage
+    from cuassay_attest import coverage
 
     try:
         signed = Path(signed_file).expanduser().read_bytes()
@@ -101,8 +101,8 @@ def covers(
     )
     problems = [*found.problems, *(found.notes if same_environment else ())]
     if as_json:
-        from cuassay.attest.coverage import scope
         from cuassay.report.clean import clean
+        from cuassay_attest.coverage import scope
 
         stated = scope(found.statement) if found.statement else {}
         told = ("verdict", "conditions", "profile", "environment", "power", "issuedAt", "expiresAt")
@@ -116,8 +116,8 @@ def covers(
         }
         click.echo(dumped(document))
     else:
-        from cuassay.attest.coverage import scope
         from cuassay.report.clean import one_line
+        from cuassay_attest.coverage import scope
 
         word = click.style("NOT VALID", fg="red") if problems else click.style("VALID", fg="green")
         click.echo(f"{word}  {one_line(kernel)}")
@@ -139,8 +139,8 @@ def covers(
 @click.option("--revocations", metavar="FILE", help="The list. Default: this home's own.")
 def revoke(*, what: str, reason: str, revocations: str | None) -> None:
     """Revoke a certificate, or every certificate on a kernel or by a key, by its SHA-256."""
-    from cuassay.attest import revocations as listed
-    from cuassay.attest.coverage import Revocation
+    from cuassay_attest import revocations as listed
+    from cuassay_attest.coverage import Revocation
 
     path = Path(what).expanduser()
     digest = (
@@ -184,7 +184,7 @@ def _problem(run: Path) -> Problem | None:
 
 def _trusted(keys: tuple[str, ...]) -> dict[str, Ed25519PublicKey]:
     """Return the keys given, else this home's own and those in its folder `trusted`."""
-    from cuassay.attest.envelope import public_keys
+    from cuassay_attest.envelope import public_keys
 
     if keys:
         paths = [Path(key).expanduser() for key in keys]
@@ -199,7 +199,7 @@ def _trusted(keys: tuple[str, ...]) -> dict[str, Ed25519PublicKey]:
 
 
 def _revocations(given: str | None) -> tuple[Revocation, ...]:
-    from cuassay.attest import revocations
+    from cuassay_attest import revocations
 
     own = keys_dir() / "revoked.jsonl"
     paths = [*([own] if own.is_file() else []), *([Path(given).expanduser()] if given else [])]

@@ -15,7 +15,7 @@ from typing import Any
 
 import verifiers.v1 as vf
 
-from cuassay.adapters.reward import KernelReward
+from cuassay_adapters.reward import KernelReward
 
 
 class KernelData(vf.TaskData):

@@ -16,8 +16,8 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.rubrics import Rubric
 
-from cuassay.adapters.reward import KernelReward
-from cuassay.adapters.stages import Stage
+from cuassay_adapters.reward import KernelReward
+from cuassay_adapters.stages import Stage
 
 
 class KernelAction(Action):

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuassay.attest.envelope import CertificateError, opened
-from cuassay.attest.statement import PREDICATE, STATEMENT, subjects
 from cuassay.errors import UsageError
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate
 from cuassay.model.problem import Problem
+from cuassay_attest.envelope import CertificateError, opened
+from cuassay_attest.statement import PREDICATE, STATEMENT, subjects
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

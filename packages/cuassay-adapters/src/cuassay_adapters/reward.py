@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cuassay.adapters.stages import Stage, kept_source, kernel_in, stage_of
 from cuassay.closing import Closing
 from cuassay.errors import UsageError
 from cuassay.verifier import Result, Status, Verifier
+from cuassay_adapters.stages import Stage, kept_source, kernel_in, stage_of
 
 SPARSE: Mapping[Stage, float] = {stage: float(stage is Stage.ACCEPTED) for stage in Stage}
 SHAPED: Mapping[Stage, float] = {

@@ -6,8 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from cuassay.attest.coverage import Revocation
 from cuassay.errors import UsageError
+from cuassay_attest.coverage import Revocation
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
