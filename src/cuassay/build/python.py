@@ -66,8 +66,8 @@ def load_python(
         from cuassay.build.recording.ledger import count_triton
 
         count_triton(root, text)
-        if not on_cpu:
-            tuned.tune_once(folder)
+    if not on_cpu:  # also where only a library that the candidate imports speaks of Triton
+        tuned.tune_once(folder)
     # Keep every cache that torch and Triton write inside the candidate's folder
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder / "torch_extensions")

@@ -32,6 +32,7 @@ _FOLDER = "tuned"
 _NOTE_BYTES = 1 << 12
 _MARK = "_cuassay_tunes_once"
 _lists = 0
+_notes: Path | None = None  # where choices are noted, once autotuners share them
 _whole = False  # whether lists are whole again, although a choice is noted
 _FEW = 2  # configurations that are enough to see what trial runs leave behind
 
@@ -96,8 +97,18 @@ def _run_once(self: Any, *given: Any, config: Any, **named: Any) -> list[float]:
 
 
 def lists() -> int:
-    """Return how many autotuners with more than one configuration this process has made."""
+    """Return how many autotuners with more than one configuration this process has made.
+
+    A library of kernels makes all of its own, of which a candidate calls one.
+    """
     return _lists
+
+
+def choices() -> int:
+    """Return how many autotuners have chosen a configuration, in any process of the candidate."""
+    if _notes is None or not _notes.is_dir():
+        return 0
+    return sum(not note.suffix for note in _notes.iterdir())  # others are being written
 
 
 def tune_once(folder: Path) -> None:
@@ -105,6 +116,7 @@ def tune_once(folder: Path) -> None:
 
     Does nothing where this Triton has no autotuner of the known form.
     """
+    global _notes
     try:
         tuner = importlib.import_module("triton.runtime.autotuner").Autotuner
         made, run, bench = tuner.__init__, tuner.run, tuner._bench
@@ -113,7 +125,7 @@ def tune_once(folder: Path) -> None:
         return
     if hasattr(tuner, _MARK):
         return
-    notes = folder / _FOLDER
+    _notes = notes = folder / _FOLDER
 
     @functools.wraps(made)
     def count(self: Any, *given: Any, **named: Any) -> None:

@@ -487,7 +487,7 @@ class Configurations(StepBase):
     """Call once with each configuration that the candidate's Triton autotuners may choose.
 
     At most `most` calls, and none begins after `budget_s`. The facts name them: `configurations`
-    the number of the longest list, `autotuners` how many have a list, `configuration K` what was
+    the number of the longest list, `autotuners` how many have chosen, `configuration K` what was
     launched, `result K` where its result lies among the answer's items (`start:count`), `refused K`
     why a GPU cannot run it. Equal results are sent once, `kept` different ones at most. In a last
     call the autotuners tune as in the first of a size: `tuned` names them, `first` says where its

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from cuassay import build
+from cuassay.build import tuned
 from cuassay.build.cuda_facade import cuda_facade
+from cuassay.build.python import load_python
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.device import CPU, CUDA
 from tests.support.builds import candidate, guard_process, problem
@@ -156,6 +158,19 @@ def test_recurrent_layers_keep_away_from_cudnn(monkeypatch: pytest.MonkeyPatch) 
         found, _ = layer(torch.ones(2, 5, 3, device="cuda"))
     assert found.shape == (2, 5, 8)
     assert torch.backends.cudnn.is_acceptable(found)  # type: ignore[no-untyped-call]
+
+
+def test_autotuners_of_an_imported_library_tune_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path] = []
+    monkeypatch.setattr(tuned, "tune_once", folders.append)
+    text = "from library_of_test import double\ndef run(x):\n    return double(x)\n"
+    library = "def double(x):\n    return 2 * x\n"
+    paths = ("kernel.py", "library_of_test.py")
+    made = candidate(text, library, paths=paths)
+    run = load_python(made, device=CUDA, folder=tmp_path)
+    assert (run(2), folders) == (4, [tmp_path])
 
 
 def test_what_only_a_gpu_can_do_is_a_missing_tool(tmp_path: Path) -> None:

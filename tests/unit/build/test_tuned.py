@@ -48,6 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("__init__", "run", "_bench", "prune_configs"):
         monkeypatch.setattr(Autotuner, name, unchanged.Autotuner.__dict__[name])
     monkeypatch.setattr(tuned, "_lists", 0)
+    monkeypatch.setattr(tuned, "_notes", None)
     monkeypatch.setattr(tuned, "time", _Clock)
     tuned.tune_once(tmp_path)
     yield tmp_path
@@ -152,6 +153,17 @@ def test_lists_of_one_configuration_are_not_counted(folder: Path) -> None:
     _process()
     Autotuner(_Kernel([]), ["x"], [Config({})], [], None, None)
     assert tuned.lists() == 1
+
+
+def test_only_autotuners_that_were_called_have_chosen(folder: Path) -> None:
+    assert tuned.choices() == 0
+    _process()
+    assert (tuned.lists(), tuned.choices()) == (1, 0)
+    _process(16)
+    assert tuned.choices() == 1
+    (note,) = (folder / "tuned").iterdir()
+    note.with_suffix(".7").write_text("being written")
+    assert tuned.choices() == 1
 
 
 class _Compiled(_Kernel):

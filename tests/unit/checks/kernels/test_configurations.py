@@ -69,7 +69,7 @@ def test_without_an_autotuner_there_is_nothing_to_check() -> None:
 
 
 def test_an_autotuner_behind_a_kept_answer_is_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuassay.build.tuned._lists", 1)
+    monkeypatch.setattr("cuassay.build.tuned.choices", lambda: 1)
     trial = standard()
     scenario = next(Config001().propose(trial))
     run = run_one(trial, lambda x, bias, gain: x * gain + bias, scenario)

@@ -96,7 +96,7 @@ def configurations(host: Host, step: Configurations) -> Made:
         if tuners and not refused:
             facts.append(("tuned", "; ".join(dict.fromkeys(tuners))[:_TEXT]))
             facts.append(("first", add(held)))
-    facts += [("configurations", str(choice.all)), ("autotuners", str(tuned.lists()))]
+    facts += [("configurations", str(choice.all)), ("autotuners", str(tuned.choices()))]
     return Made(items=tuple(found), tensors=tuple(tensors), facts=tuple(facts))
 
 
