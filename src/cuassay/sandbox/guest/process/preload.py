@@ -122,7 +122,13 @@ def preload_compiler(device: Device, names: Sequence[str] = _COMPILER_MODULES) -
     therefore imported in a copy of this process first, and here only as far as none of them
     touched CUDA there: that depends on the version of torch.
     """
-    with no_garbage_collection():
+    with no_garbage_collection(), contextlib.ExitStack() as stack:
+        if device.on_gpu:
+            # There is one. torch 2.11's compiler asks as it is imported, and the driver, which
+            # would answer, starts CUDA: all modules but the first were left to each worker.
+            cuda: Any = importlib.import_module("torch.cuda")
+            stack.callback(setattr, cuda, "is_available", cuda.is_available)
+            cuda.is_available = lambda: True
         for name in names[: _untouched(names) if device.on_gpu else None]:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
