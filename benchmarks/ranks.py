@@ -2,10 +2,10 @@
 
     python benchmarks/ranks.py [--profile quick] [--only NAME ...] [--share 0/2] [--checks ...]
 
-Each fault of tests/zoo/ranks is to be rejected (those of streams and graphs on GPUs), each twin accepted.
-`--share 1/2` judges every second one. With GPUs the ranks have NCCL, else cuassay's own process
-group. A row is written as soon as it is known, to benchmarks/results/ranks-<device>.json. Exit code
-1 for a miss or an alarm.
+Each fault of tests/zoo/ranks is to be rejected (on GPUs those of streams and graphs, too), each
+twin accepted. `--share 1/2` judges every second one. With GPUs the ranks have NCCL, else cuassay's
+own process group. A row is written as soon as it is known, to
+benchmarks/results/ranks-<device>.json. Exit code 1 for a miss or an alarm.
 """
 
 from __future__ import annotations
