@@ -2,10 +2,10 @@
 
     python benchmarks/ranks.py [--profile quick] [--only NAME ...] [--share 0/2] [--checks ...]
 
-Each fault of tests/zoo/ranks is to be rejected (those of streams on a GPU), each twin accepted.
-`--share 1/2` judges every second one. With GPUs the ranks have NCCL, else cuassay's own process
-group. A row is written as soon as it is known, to benchmarks/results/ranks-<device>.json. Exit code
-1 for a miss or an alarm.
+Each fault of tests/zoo/ranks is to be rejected (on GPUs those of streams and graphs, too), each
+twin accepted. `--share 1/2` judges every second one. With GPUs the ranks have NCCL, else cuassay's
+own process group. A row is written as soon as it is known, to
+benchmarks/results/ranks-<device>.json. Exit code 1 for a miss or an alarm.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 from common import save  # noqa: E402
 from tests.zoo.judging import Gate  # noqa: E402
-from tests.zoo.ranks.faults import FAULTS, FAULTS_OF_STREAMS, OPERATORS, TWINS  # noqa: E402
+from tests.zoo.ranks.faults import (  # noqa: E402
+    FAULTS,
+    FAULTS_OF_GRAPHS,
+    FAULTS_OF_STREAMS,
+    OPERATORS,
+    TWINS,
+)
 
 from cuassay.catalog import registry  # noqa: E402
 from cuassay.model.verdict import Profile  # noqa: E402
@@ -41,7 +47,8 @@ def main() -> int:
     part, of = map(int, asked.share.split("/"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     twins = [(path.stem, path.stem, path.read_text()) for path in sorted(TWINS.glob("*.py"))]
-    planted = (*FAULTS, *FAULTS_OF_STREAMS) if device == "cuda" else FAULTS
+    on_gpu = (*FAULTS_OF_STREAMS, *FAULTS_OF_GRAPHS) if device == "cuda" else ()
+    planted = (*FAULTS, *on_gpu)
     faults = [(one.name, one.twin, one.text) for one in planted]
     rows: list[dict[str, Any]] = []
     with Gate(device) as gate, tempfile.TemporaryDirectory() as folder:
@@ -56,6 +63,7 @@ def main() -> int:
                 problem,
                 path,
                 profile=Profile(asked.profile),
+                require=("graphs",) if name in {one.name for one in FAULTS_OF_GRAPHS} else (),
                 only=asked.checks,
                 fail_fast=asked.first,
             )

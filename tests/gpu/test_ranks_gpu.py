@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.zoo.judging import Gate
-from tests.zoo.ranks.faults import FAULTS, FAULTS_OF_STREAMS, OPERATORS, TWINS
+from tests.zoo.ranks.faults import FAULTS, FAULTS_OF_GRAPHS, FAULTS_OF_STREAMS, OPERATORS, TWINS
 
 from cuassay.catalog import registry
 
@@ -56,3 +56,15 @@ def test_a_planted_bug_is_rejected(gate: Gate, tmp_path: Path, name: str) -> Non
     said = gate.judge(problem, path, only=CHECKS, fail_fast=True)
     assert said.rejected, said.verdict.reason
     assert "RankEnded" not in said.verdict.reason
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="each rank needs a GPU of its own")
+def test_a_call_that_no_graph_can_hold_is_a_condition(gate: Gate, tmp_path: Path) -> None:
+    (fault,) = FAULTS_OF_GRAPHS
+    problem = registry.get("all_reduce")
+    twin = gate.judge(problem, TWINS / "all_reduce.py", only=("RANK003",), require=("graphs",))
+    assert twin.accepted, twin.verdict.reason
+    path = tmp_path / "kernel.py"
+    path.write_text(fault.text)
+    said = gate.judge(problem, path, only=("RANK003",))
+    assert any(one.startswith("graphs: ") for one in said.verdict.conditions)

@@ -159,9 +159,11 @@ def ranks_condition(problem: Problem, gpus: int) -> str:
         f"in {sharing}": counts[bisect(counts, gpus) :],
     }
     told = ", and ".join(f"{', '.join(map(str, n))} ranks {way}" for way, n in ways.items() if n)
+    # Streams are tried on any GPU, CUDA graphs where each rank has its own.
+    graphs = "" if gpus >= min(counts) else "CUDA graphs, "
     streams = "" if gpus else "streams, "
     return (
-        f"ranks: judged with {told}; not tried with several ranks are {streams}CUDA graphs, "
+        f"ranks: judged with {told}; not tried with several ranks are {streams}{graphs}"
         "layouts, gradients, other processes, memory checks and which lines run"
     )
 

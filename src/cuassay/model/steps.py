@@ -291,6 +291,14 @@ class Serve(StepBase):
         return position
 
 
+class Issued(enum.StrEnum):
+    """How a rank makes its calls on a GPU."""
+
+    PLAINLY = "plainly"
+    ON_SIDE_STREAM = "on a side stream"
+    BY_GRAPH = "by replays of a CUDA graph"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRanks(StepBase):
     """Let each rank make the calls of its group in a row, and wait for no other rank in between.
@@ -300,8 +308,9 @@ class CallRanks(StepBase):
     `delay_ms` after it could, before each call and in each collective; on a GPU `busy_ms` of other
     work come before its calls. `moments` says when collectives read and fill their tensors on a
     CPU. With `refill` a rank writes the inputs of its later calls into the tensors of its first.
-    On a GPU with `side_stream` every rank works on a stream of its own, where `busy_ms` of other
-    work and the writing of its inputs come before each call.
+    `issued` says how a rank makes its calls on a GPU: on a side stream, `busy_ms` of other work and
+    the writing of its inputs come before each call there; a CUDA graph is captured with the inputs
+    of the first call, all of which have one size, and replayed for each.
     The report says whether the groups were at work at once.
     """
 
@@ -314,7 +323,7 @@ class CallRanks(StepBase):
     busy_ms: float = 0.0
     moments: Moments = Moments.LATE
     refill: bool = False
-    side_stream: bool = False
+    issued: Issued = Issued.PLAINLY
 
     def follow(self, held: Held) -> int | None:
         """Return the case that it works on at last."""

@@ -119,6 +119,8 @@ def install(folder: Path) -> SharedMemory:
     """Let torch's symmetric memory of this process be shared by files of `folder` or CUDA IPC."""
     made = SharedMemory(folder)
     vars(symmetric)["_SymmetricMemory"] = made
+    # On a GPU torch would allocate by a memory pool of its own allocator.
+    vars(symmetric)["_should_use_implicit_mempool"] = lambda: False
     workspaces: dict[str, torch.Tensor] = {}
 
     def get_symm_mem_workspace(group_name: str, min_size: int) -> Memory | None:

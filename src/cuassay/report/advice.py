@@ -61,6 +61,8 @@ _BY_CODE = {
     "still read, and pass `group` to every function of torch.distributed",
     "RANK002": "let every rank take part in every collective, with parts of any size, and add in "
     "one order on all ranks",
+    "RANK003": "let nothing of a call depend on the host: no counter, no value that is read back, "
+    "no work on a stream that does not wait for the caller's",
     "RACE001": "separate dependent writes and reads by a barrier, or use atomics",
     "PERF001": "no work on the host that grows with the data; no synchronisation inside the call",
     "MEM101": "compare every index with the tensor's bounds, also in the last tile and with "

@@ -60,6 +60,7 @@ def test_the_order_is_host_state_first() -> None:
         "APART001",
         "RANK001",
         "RANK002",
+        "RANK003",
         "PERF001",
         "STREAM001",
         "GRAPH001",

@@ -15,6 +15,7 @@ from cuassay.judge.deciding import ranks_condition
         (0, "not tried with several ranks are streams, CUDA graphs, layouts"),
         (1, "with 2, 3, 4 ranks in cuassay's own process group, sharing 1 GPU; NCCL was not"),
         (1, "not tried with several ranks are CUDA graphs, layouts"),
+        (2, "not tried with several ranks are layouts, gradients"),
         (2, "with 2 ranks by NCCL on the GPUs of one host, without NVLink multicast, and 3, 4 "),
         (2, "and 3, 4 ranks in cuassay's own process group, sharing 2 GPUs; NCCL was not tried"),
         (4, "with 2, 3, 4 ranks by NCCL on the GPUs of one host, without NVLink multicast; not"),

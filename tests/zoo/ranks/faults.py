@@ -43,7 +43,7 @@ _NO_WAIT, _PLACE, _STALE = (
     "a buffer of an earlier call",
 )
 _WRONG, _INPUT, _SIZES = "the wrong arithmetic", "the input is written to", "parts of other sizes"
-_ORDER = "streams without an order"
+_ORDER, _HOST = "streams without an order", "the host reads a value"
 _STUCK, _BITS, _GROUP = "a rank does not come", "ranks differ", "the world in place of the group"
 
 FAULTS = (
@@ -439,5 +439,15 @@ FAULTS_OF_STREAMS = (
         "    callers = torch.cuda.current_stream()\n",
         "    callers = torch.cuda.default_stream(x.device)\n",
         lesson=_ORDER,
+    ),
+)
+# What a CUDA graph cannot hold: a condition, which `--require graphs` makes binding.
+FAULTS_OF_GRAPHS = (
+    _fault(
+        "largest_read_by_host",
+        "all_reduce",
+        "    begun.wait()\n",
+        "    begun.wait()\n    if float(first.abs().max()) < 0:\n        return x\n",
+        lesson=_HOST,
     ),
 )

@@ -59,7 +59,7 @@ class Device001(Check):
 
     def missing(self) -> str:
         """Return that a second GPU is missing, if it is."""
-        count = _gpus()
+        count = gpu_count()
         return "" if count > _OTHER else f"needs two GPUs, this machine shows {count}"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
@@ -118,7 +118,8 @@ class Device001(Check):
 
 
 @cache
-def _gpus() -> int:
+def gpu_count() -> int:
+    """Return how many GPUs this process sees."""
     import torch
 
     return int(torch.cuda.device_count())

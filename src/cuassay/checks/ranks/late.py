@@ -20,7 +20,7 @@ from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.ranks import AXIS
 from cuassay.model.reports import Grouped
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
-from cuassay.model.steps import CallRanks, Moments
+from cuassay.model.steps import CallRanks, Issued, Moments
 from cuassay.model.trace import ScenarioResult, done_steps
 
 _BUSY_MS = 20.0  # of other work on the GPU before a late call
@@ -172,7 +172,7 @@ def _on_streams(cases: Sequence[Case]) -> Scenario:
         slots=(slots,),
         results=(tuple(f"r{slot}" for slot in slots),),
         busy_ms=_BUSY_MS,
-        side_stream=True,
+        issued=Issued.ON_SIDE_STREAM,
     )
     return _scenario(f"{cases[0].axes[AXIS]} ranks, each on a side stream", cases, step)
 

@@ -13,7 +13,7 @@ from cuassay.checks.ranks.late import Rank001
 from cuassay.model.device import CUDA
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import FindingClass
-from cuassay.model.steps import CallRanks, Moments
+from cuassay.model.steps import CallRanks, Issued, Moments
 from cuassay.model.trace import Finished, ScenarioResult
 from tests.support.fake_trial import OracleTrial, judged, run_one, scaled_add
 from tests.support.ranked import findings, ranked, trial_of
@@ -117,7 +117,7 @@ def test_ranks_on_a_gpu_are_called_on_side_streams_at_last(trial: OracleTrial) -
         for step in scenario.steps
         if isinstance(step, CallRanks)
     ]
-    assert [step.side_stream for step in steps[-4:]] == [False, True, True, True]
+    assert [step.issued for step in steps[-4:]] == [Issued.PLAINLY, *[Issued.ON_SIDE_STREAM] * 3]
     assert all(step.busy_ms for step in steps[-3:])
     with ranked(right, trial) as called:  # without a GPU there is one stream
         *_, last = Rank001().propose(on_gpu)

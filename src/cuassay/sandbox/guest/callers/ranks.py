@@ -24,7 +24,7 @@ def call_ranks(host: Host, step: CallRanks) -> Made:
         moments=step.moments,
         refill=step.refill,
         busy_ms=step.busy_ms,
-        side_stream=step.side_stream,
+        issued=step.issued,
     )
     answers = called.run(
         [[host.slot(slot).values for slot in slots] for slots in step.slots], timing

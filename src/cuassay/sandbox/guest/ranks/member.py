@@ -20,7 +20,7 @@ from torch._C._distributed_c10d import FileStore
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Poison
-from cuassay.model.steps import Moments
+from cuassay.model.steps import Issued, Moments
 from cuassay.ranks import symmetric
 from cuassay.ranks.collectives import Operation
 from cuassay.ranks.group import Tensors, open_world
@@ -214,9 +214,12 @@ class Member:
         self._moments = begin.moments
         self._returned, self._inputs, self._filled = [], [], {}
         stream: torch.cuda.Stream | None = None
-        if begin.side_stream and self._place.device.on_gpu:
+        if begin.issued is not Issued.PLAINLY and self._place.device.on_gpu:
             stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         try:
+            if stream is not None and begin.issued is Issued.BY_GRAPH:
+                self._replay_on(stream, begin)
+                return None
             for sent in begin.calls:
                 values = [self._on_device(unpack(one)) for one in sent]
                 if begin.refill and self._inputs:
@@ -248,22 +251,45 @@ class Member:
         ]
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
-            torch.cuda._sleep(round(busy_ms * _CYCLES_A_MS))  # type: ignore[no-untyped-call]
-            given = [_refilled(*pair) for pair in zip(given, values, strict=True)]
             self._inputs.append(given)
-            self._returned.append(
-                [
-                    (name, value.clone() if isinstance(value, torch.Tensor) else value)
-                    for name, value in self._called(given, 0.0)
-                ]
-            )
+            returned = self._called(given, busy_ms, filled_with=values)
+            self._returned.append([(name, _copied(value)) for name, value in returned])
 
-    def _called(self, values: list[Any], busy_ms: float) -> list[tuple[str, object]]:
+    def _replay_on(self, stream: torch.cuda.Stream, begin: Begin) -> None:
+        """Capture a call in a CUDA graph, and replay it with the inputs of each call."""
+        held = [self._on_device(unpack(one)) for one in begin.calls[0]]
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            self._called([_copied(one) for one in held], 0.0)  # what a first call makes is kept
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        # Threads of NCCL ask events of other streams meanwhile.
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            answer = self._function(*held, **self._options)
+        captured = items.returned_items(answer, [spec.name for spec in self._problem.outputs])
+        for sent in begin.calls:
+            values = [self._on_device(unpack(one)) for one in sent]
+            torch.cuda.synchronize()
+            self._channel.send(Arrives())
+            self._until(Go)
+            with torch.cuda.stream(stream):
+                self._be_busy(begin.busy_ms)
+                self._inputs.append([_refilled(*pair) for pair in zip(held, values, strict=True)])
+                graph.replay()
+                self._returned.append([(name, _copied(value)) for name, value in captured])
+        torch.cuda.synchronize()
+
+    def _called(
+        self, values: list[Any], busy_ms: float, *, filled_with: list[Any] | None = None
+    ) -> list[tuple[str, object]]:
+        """Call behind `busy_ms` of other work, and behind what fills the inputs after it."""
         names = [spec.name for spec in self._problem.outputs]
-        device = self._place.device
-        if device.on_gpu and busy_ms:
-            torch.cuda._sleep(round(busy_ms * _CYCLES_A_MS))  # type: ignore[no-untyped-call]
-        with placement.poisoned_memory(Poison.NAN, device):
+        # Free memory is filled first, which waits for all that the GPU does.
+        with placement.poisoned_memory(Poison.NAN, self._place.device):
+            self._be_busy(busy_ms)
+            for held, value in zip(values, filled_with or values, strict=True):
+                if held is not value:
+                    _refilled(held, value)
             answer = self._function(*values, **self._options)
         # What lies in an input changes with it, as its caller knows.
         inputs = {_memory(value) for value in values if isinstance(value, torch.Tensor)}
@@ -274,6 +300,10 @@ class Member:
             for name, value in items.returned_items(answer, names)
         ]
 
+    def _be_busy(self, milliseconds: float) -> None:
+        if self._place.device.on_gpu and milliseconds:
+            torch.cuda._sleep(round(milliseconds * _CYCLES_A_MS))  # type: ignore[no-untyped-call]
+
     def _on_device(self, value: Any) -> Any:
         return value.to(self._place.device) if isinstance(value, torch.Tensor) else value
 
@@ -281,6 +311,10 @@ class Member:
 def _memory(tensor: torch.Tensor) -> int:
     """Return where the memory that a tensor lies in begins."""
     return tensor.untyped_storage().data_ptr()
+
+
+def _copied(value: object) -> object:
+    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _refilled(held: Any, value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import torch
 
 from cuassay.model.problem import Scalar
-from cuassay.model.steps import Moments
+from cuassay.model.steps import Issued, Moments
 from cuassay.model.trace import StepRaised
 from cuassay.ranks.collectives import Operation
 
@@ -56,15 +56,15 @@ class Begin:
     """Make calls, one after another, on these inputs of each; keep what they return.
 
     With `refill` the inputs of later calls are written into the tensors of the first. Before each
-    call the GPU is kept busy for `busy_ms`. `moments` are those of asynchronous collectives. With
-    `side_stream` all of this is done on a stream beside the default stream of a GPU.
+    call the GPU is kept busy for `busy_ms`. `moments` are those of asynchronous collectives,
+    `issued` how calls are made on a GPU.
     """
 
     calls: Sequence[Sequence[Sent]]
     refill: bool
     moments: Moments
     busy_ms: float
-    side_stream: bool = False
+    issued: Issued = Issued.PLAINLY
 
 
 @dataclass(frozen=True, slots=True)

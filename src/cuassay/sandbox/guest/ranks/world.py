@@ -27,7 +27,7 @@ import torch
 from cuassay.errors import MissingToolError
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
-from cuassay.model.steps import Moments
+from cuassay.model.steps import Issued, Moments
 from cuassay.model.trace import StepRaised
 from cuassay.ranks.collectives import MismatchError, Operation, results
 from cuassay.ranks.meetings import Meeting, Meetings, waiting_words
@@ -96,8 +96,7 @@ class _Rank:
 class Timing:
     """When ranks go on: the `late` one of each group when the others cannot, or after `delay_s`.
 
-    `busy_ms` of other work on the GPU come before calls of the late rank; with `side_stream` of all
-    ranks, each on a stream of its own.
+    `busy_ms` of other work on the GPU come before calls of the late rank, on side streams of all.
     """
 
     late: int | None = None
@@ -105,7 +104,7 @@ class Timing:
     moments: Moments = Moments.LATE
     refill: bool = False
     busy_ms: float = 0.0
-    side_stream: bool = False
+    issued: Issued = Issued.PLAINLY
 
 
 class World:
@@ -192,8 +191,9 @@ class World:
         self._meetings = Meetings()
         for rank, listed in zip(self._ranks, calls, strict=True):
             rank.meetings.clear()
-            busy_ms = timing.busy_ms if timing.side_stream or self._is_late(rank) else 0.0
-            begin = Begin(listed, timing.refill, timing.moments, busy_ms, timing.side_stream)
+            is_busy = timing.issued is Issued.ON_SIDE_STREAM or self._is_late(rank)
+            busy_ms = timing.busy_ms if is_busy else 0.0
+            begin = Begin(listed, timing.refill, timing.moments, busy_ms, timing.issued)
             self._send(rank, begin)
         while any(rank.state is not _Is.OVER for rank in self._ranks):
             self._go_on()
