@@ -27,7 +27,8 @@ from cuassay.model.problem import TensorSpec
         ("adamw_step", Precision.STRICT),  # float32 moments
         ("fp8_gemm", Precision.FP8),
         ("fp8_gemm_block", Precision.FP8),
-        ("quantize_fp8_per_row", Precision.STRICT),
+        ("quantize_fp8_per_row", Precision.MIXED),  # codes of 16-bit numbers
+        ("quantize_int8_per_row", Precision.MIXED),
         ("dequantize_int8_per_row", Precision.STRICT),
         ("moe_route", Precision.STRICT),
     ],
