@@ -39,6 +39,14 @@ def policy_of(problem: Problem) -> Precision:
     return policy_of_types(_large(floating, sizes), _large(results, sizes))
 
 
+def chosen_note(problem: Problem) -> str:
+    """Return which policy a problem has that states none, empty where it is `strict` or stated."""
+    policy = policy_of(problem)
+    if problem.precision is not None or policy is Precision.STRICT:
+        return ""
+    return f"precision policy {policy.value}: the types of the large tensors; --precision states it"
+
+
 def may_be_rounded(result: DType) -> bool:
     """Whether a result of this type may hold rounded numbers: floats, or codes of 8 bits."""
     return result.is_floating or result in _WHOLE_CODES
