@@ -291,6 +291,7 @@ missing_import              | swiglu                      | BUILD001            
 # over-fit to shapes: padded lanes leak into a reduction
 triton_padding_leaks        | rmsnorm@float32             | SHP001 NUM001          | O10
 triton_softmax_padding      | softmax_softcap@float32     | SHP001 NUM001          | O10 N12
+triton_padded_maximum       | zoo:row_maximum             | SHP001 NUM001          | O10 N12
 # over-fit to shapes: baked constant
 triton_fixed_block          | rmsnorm@float32             | SHP001 NUM001 MEM001   | O8 M5
 # low-precision accumulation: tiles of 32, trees of pairs, chunks of 128

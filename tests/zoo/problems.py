@@ -460,6 +460,14 @@ def one_query(
     return (torch.softmax(scores, -1).unsqueeze(-1) * v).sum(1)
 
 
+@problem(axes={"rows": (1, 4096), "cols": (1, 4096)}, workloads=({"rows": 16, "cols": 1000},))
+def row_maximum(
+    x: Annotated[torch.Tensor, tensor("float32", "rows", "cols")],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", name="y")]:
+    """The largest number of each row."""
+    return x.amax(-1)
+
+
 @problem(
     axes={"rows": (1, 4096), "hidden": (16, 8192, 16)},
     workloads=({"rows": 16, "hidden": 256}, {"rows": 4, "hidden": 1024}),
