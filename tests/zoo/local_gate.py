@@ -7,8 +7,10 @@ wrong numbers: all others belong in a sandbox.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType, SimpleNamespace
 
 from cuassay import build
@@ -68,6 +70,12 @@ class InProcess(Closing):
         self.patience = Patience()
         digest = candidate_digest(candidate, build.toolchain(device))
         folder = cache_dir() / digest
+        # A problem of several outputs calls the candidate's module by its name, which the twin's
+        # module has too: this process would give it that one.
+        for name in [PurePosixPath(source.path).stem for source in candidate.sources]:
+            file = getattr(sys.modules.get(name), "__file__", None)
+            if file is not None and Path(file).is_relative_to(cache_dir()):
+                del sys.modules[name]
         built = build.load(candidate, trial.problem, device=device, folder=folder)
         self.pool = _Pool(kind=built.kind, because=built.because)
         self._runner = LocalRunner(

@@ -291,6 +291,7 @@ missing_import              | swiglu                      | BUILD001            
 # over-fit to shapes: padded lanes leak into a reduction
 triton_padding_leaks        | rmsnorm@float32             | SHP001 NUM001          | O10
 triton_softmax_padding      | softmax_softcap@float32     | SHP001 NUM001          | O10 N12
+triton_padded_maximum       | zoo:row_maximum             | SHP001 NUM001          | O10 N12
 # over-fit to shapes: baked constant
 triton_fixed_block          | rmsnorm@float32             | SHP001 NUM001 MEM001   | O8 M5
 # low-precision accumulation: tiles of 32, trees of pairs, chunks of 128
@@ -334,6 +335,7 @@ finite_sentinel             | softmax_masked              | NUM001              
 maximum_from_number         | zoo:one_query        | NUM004 | N12 | standard | require magnitudes
 int8_wraps                  | quantize_int8_per_row       | NUM001                 | N6
 fp8_overflow                | quantize_fp8_per_tensor     | NUM001                 | N6 N10
+codes_cut_off               | zoo:added_norm_codes        | NUM001                 | N9
 # special-casing: one row, one residue, one size
 one_row_of_ten_thousand     | zoo:long_softmax            | NUM001                 | N15
 residue_64_of_128           | rmsnorm                     | SHP001 NUM001         | O8

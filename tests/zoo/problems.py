@@ -460,6 +460,34 @@ def one_query(
     return (torch.softmax(scores, -1).unsqueeze(-1) * v).sum(1)
 
 
+@problem(axes={"rows": (1, 4096), "cols": (1, 4096)}, workloads=({"rows": 16, "cols": 1000},))
+def row_maximum(
+    x: Annotated[torch.Tensor, tensor("float32", "rows", "cols")],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", name="y")]:
+    """The largest number of each row."""
+    return x.amax(-1)
+
+
+@problem(
+    axes={"rows": (1, 4096), "hidden": (16, 8192, 16)},
+    workloads=({"rows": 16, "hidden": 256}, {"rows": 4, "hidden": 1024}),
+)
+def added_norm_codes(
+    x: Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden")],
+    residual: Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden")],
+    weight: Annotated[torch.Tensor, tensor("bfloat16", "hidden")],
+) -> Annotated[
+    tuple[torch.Tensor, torch.Tensor],
+    (tensor("float8_e4m3fn", "rows", "hidden", name="q"), tensor("float32", "rows", name="scale")),
+]:
+    """A residual is added, the sum normalized, and each row stored as 8-bit floats."""
+    total = x.float() + residual.float()
+    size = total.pow(2).mean(-1, keepdim=True)
+    y = total * torch.rsqrt(size + 1e-6) * weight.float()
+    scale = y.abs().amax(-1).clamp(min=1e-10) / 448.0
+    return (y / scale.unsqueeze(-1)).clamp(-448.0, 448.0).to(torch.float8_e4m3fn), scale
+
+
 _Channel = Annotated[torch.Tensor, tensor("bfloat16", "channels")]
 
 

@@ -23,6 +23,7 @@ from cuassay.model.device import Device
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import EngineFinished, Event, Progress
 from cuassay.model.jobs import TrialJob
+from cuassay.model.policy import chosen_note
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Lane, Power, Profile
 from cuassay.sandbox.host.nursery import Nursery
@@ -67,6 +68,7 @@ def judge_candidate(
     if job.precision is not None:
         problem = dataclasses.replace(problem, precision=job.precision)
     candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
+    notes += filter(None, [chosen_note(problem)])
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device)

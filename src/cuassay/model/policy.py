@@ -15,27 +15,46 @@ _LOW = frozenset({DType.BFLOAT16, DType.FLOAT16})
 _CODES = frozenset(
     {DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2}
 )  # factors that tensor cores sum in short accumulators
+_WHOLE_CODES = frozenset({DType.INT8, DType.UINT8})
+_RESULTS = _LOW | _WHOLE_CODES | {dtype for dtype in DType if dtype.is_float8}  # at most 16 bits
 _LARGE = 0.5  # of the elements of the largest tensor on its side
 
 
 def policy_of(problem: Problem) -> Precision:
     """Return the precision that a kernel has to keep: what is stated, else what the types say.
 
-    The types of the large floating tensors decide, those of at least half as many elements as the
-    largest one on their side in any workload: `mixed` where all of them that go in or out have 16
-    bits, `fp8` where some that go in are 8-bit floats, `strict` otherwise. Small ones beside them
-    (slopes, angles, weights of experts, a row's statistics) do not.
+    The types of the large tensors decide, those of at least half as many elements as the largest
+    one on their side in any workload: of floating inputs, and of results that may be rounded.
+    `mixed` where all that go in have 16 bits and all that come out at most as many, `fp8` where
+    some that go in are 8-bit floats, `strict` otherwise. Small ones beside them (slopes, angles,
+    weights of experts, a row's statistics or scale) do not.
     """
     if problem.precision is not None:
         return problem.precision
     sizes = tuple(_sizes(problem))
-    given = _large((one for one in problem.inputs if isinstance(one, TensorSpec)), sizes)
-    return policy_of_types(given, _large(problem.outputs, sizes))
+    floating = (
+        one for one in problem.inputs if isinstance(one, TensorSpec) and one.dtype.is_floating
+    )
+    results = (one for one in problem.outputs if may_be_rounded(one.dtype))
+    return policy_of_types(_large(floating, sizes), _large(results, sizes))
+
+
+def chosen_note(problem: Problem) -> str:
+    """Return which policy a problem has that states none, empty where it is `strict` or stated."""
+    policy = policy_of(problem)
+    if problem.precision is not None or policy is Precision.STRICT:
+        return ""
+    return f"precision policy {policy.value}: the types of the large tensors; --precision states it"
+
+
+def may_be_rounded(result: DType) -> bool:
+    """Whether a result of this type may hold rounded numbers: floats, or codes of 8 bits."""
+    return result.is_floating or result in _WHOLE_CODES
 
 
 def policy_of_types(given: Set[DType], returned: Set[DType]) -> Precision:
     """Return what the types of the large floating tensors that go in and out say."""
-    if not given or not returned or not returned <= _LOW:
+    if not given or not returned or not returned <= _RESULTS:
         return Precision.STRICT
     if given <= _LOW:
         return Precision.MIXED
@@ -52,22 +71,20 @@ def _sizes(problem: Problem) -> Iterator[Mapping[str, int]]:
 
 
 def _large(specs: Iterable[TensorSpec], sizes: Iterable[Mapping[str, int]]) -> set[DType]:
-    """Return the types of the large floating tensors; of all where no workload says sizes."""
-    floating = [spec for spec in specs if spec.dtype.is_floating]
+    """Return the types of the large tensors among these; of all where no workload says sizes."""
     found: set[DType] = set()
-    tried = False
+    tried, judged = False, list(specs)
     for known in sizes:
         try:
-            counts = [(spec.dtype, prod(shape_of(spec.shape, known))) for spec in floating]
+            counts = [(spec.dtype, prod(shape_of(spec.shape, known))) for spec in judged]
         except ProblemError:  # an axis that the reference alone decides
             continue
         tried = True
         found |= types_of_large(counts)
-    return found if tried else {spec.dtype for spec in floating}
+    return found if tried else {spec.dtype for spec in judged}
 
 
 def types_of_large(counts: Sequence[tuple[DType, int]]) -> set[DType]:
-    """Return the floating types of the large tensors on one side, of a type and a count each."""
-    floating = [(dtype, count) for dtype, count in counts if dtype.is_floating]
-    least = _LARGE * max((count for _, count in floating), default=0)
-    return {dtype for dtype, count in floating if count >= least}
+    """Return the types of the large tensors on one side, of a type and a count each."""
+    least = _LARGE * max((count for _, count in counts), default=0)
+    return {dtype for dtype, count in counts if count >= least}

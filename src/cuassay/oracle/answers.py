@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType, low_type
-from cuassay.model.policy import policy_of_types, types_of_large
+from cuassay.model.policy import may_be_rounded, policy_of_types, types_of_large
 from cuassay.model.precision import Precision
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.compare.outputs import Comparison, compare
@@ -77,7 +77,9 @@ def spec_of(name: str, tensor: Tensor) -> TensorSpec:
 
 def policy_of_call(inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Precision:
     """Return the policy that the types of a call's large tensors say, as for a problem."""
-    return policy_of_types(types_of_large(_counts(inputs)), types_of_large(_counts(outputs)))
+    given = [one for one in _counts(inputs) if one[0].is_floating]
+    returned = [one for one in _counts(outputs) if may_be_rounded(one[0])]
+    return policy_of_types(types_of_large(given), types_of_large(returned))
 
 
 def low_type_of(tensors: Iterable[Tensor]) -> DType:

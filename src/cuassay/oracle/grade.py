@@ -17,7 +17,7 @@ from cuassay.oracle.compare.outputs import Comparison
 
 NO_FAMILY = "none"  # the grade of a kernel whose error no family explains
 _ABSOLUTE = frozenset({"class", "exact"})  # what no rounding excuses
-_SIZES = _ABSOLUTE | {"W", "G", "Z"}  # of errors, whichever way they go
+_SIZES = _ABSOLUTE | {"W", "G", "Z", "codes"}  # of errors, whichever way they go
 
 
 def least_family(

@@ -9,7 +9,7 @@ import pytest
 from cuassay.catalog import registry
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
-from cuassay.model.policy import policy_of
+from cuassay.model.policy import chosen_note, policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.problem import TensorSpec
 
@@ -27,7 +27,8 @@ from cuassay.model.problem import TensorSpec
         ("adamw_step", Precision.STRICT),  # float32 moments
         ("fp8_gemm", Precision.FP8),
         ("fp8_gemm_block", Precision.FP8),
-        ("quantize_fp8_per_row", Precision.STRICT),
+        ("quantize_fp8_per_row", Precision.MIXED),  # codes of 16-bit numbers
+        ("quantize_int8_per_row", Precision.MIXED),
         ("dequantize_int8_per_row", Precision.STRICT),
         ("moe_route", Precision.STRICT),
     ],
@@ -47,6 +48,13 @@ def test_a_large_float32_input_makes_it_strict_and_what_is_stated_wins() -> None
     assert policy_of(with_small) is Precision.MIXED
     stated = dataclasses.replace(with_wide, precision=Precision.TF32)
     assert policy_of(stated) is Precision.TF32
+
+
+def test_a_note_names_the_policy_that_nobody_stated() -> None:
+    problem = registry.get("swiglu")
+    assert chosen_note(problem).startswith("precision policy mixed:")
+    assert chosen_note(dataclasses.replace(problem, precision=Precision.MIXED)) == ""
+    assert chosen_note(registry.get("swiglu@float32")) == ""
 
 
 def test_without_workloads_all_floating_tensors_decide() -> None:

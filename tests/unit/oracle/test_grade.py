@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -41,11 +43,17 @@ def _sums_in_16_bits(q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
     return total
 
 
-def _truths(inputs: list[Tensor], seed: int) -> dict[Precision, OutputTruth]:
+def _truths(
+    inputs: list[Tensor],
+    seed: int,
+    *,
+    of: Callable[..., Tensor] = _reference,
+    named: str = "bfloat16",
+) -> dict[Precision, OutputTruth]:
     def made(precision: Precision) -> OutputTruth:
         family = family_of(precision, DType.BFLOAT16)
-        named = spec("bfloat16", "rows", "columns")
-        return make_truth(_reference, inputs, [named], seed=seed, family=family).outputs[0]
+        output = spec(named, "rows", "columns")
+        return make_truth(of, inputs, [output], seed=seed, family=family).outputs[0]
 
     return {precision: made(precision) for precision in _FAMILIES}
 
@@ -99,6 +107,32 @@ def test_a_lesser_family_is_asked_where_a_projection_alone_is_beyond_the_widest(
     assert made == (asked or [Precision.MIXED])
     assert found.passed is passed
     assert found.precision is (Precision.TF32 if passed else Precision.STRICT)
+
+
+def _coded(x: Tensor, weight: Tensor) -> Tensor:
+    y = x.float() * weight.float()
+    return (y / 0.05).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_codes_of_a_stored_intermediate_are_those_of_a_family(seed: int) -> None:
+    """A rounding to 16 bits moves some numbers to the next code; cut codes are others."""
+    generator = torch.Generator().manual_seed(seed)
+    x, weight = (torch.randn(*shape, generator=generator).bfloat16() for shape in ((40, 96), (96,)))
+    truths = _truths([x, weight], seed, of=_coded, named="float8_e4m3fn")
+
+    def judged(got: Tensor) -> Comparison:
+        found = measure(got, truths[Precision.STRICT])
+        return least_family(found, lambda family: measure(got, truths[family]), _FAMILIES)
+
+    stored = ((x * weight).float() / 0.05).clamp(-448.0, 448.0)
+    assert not measure(stored.to(torch.float8_e4m3fn), truths[Precision.STRICT]).passed
+    found = judged(stored.to(torch.float8_e4m3fn))
+    assert found.passed, found.worst
+    assert found.precision is Precision.MIXED
+    cut = (stored.contiguous().view(torch.int32) & ~0xFFFFF).view(torch.float32)
+    assert not judged(cut.to(torch.float8_e4m3fn)).passed
+    assert not judged((stored * 1.3).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)).passed
 
 
 def test_what_no_family_explains_is_measured_by_the_widest() -> None:

@@ -97,7 +97,9 @@ class BackwardJudge:
         if found.passed or found.undecided:
             return False
         statistic = worst_statistic(found)
-        if found.mismatch or (statistic is not None and statistic.name in ("class", "exact")):
+        if found.mismatch or (
+            statistic is not None and statistic.name in ("class", "exact", "codes")
+        ):
             return True
         clear = _CLEAR if self.own else _CLEAR_OF_TORCH
         return found.share > clear and not copies_explain(truth, found)

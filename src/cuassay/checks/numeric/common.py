@@ -26,6 +26,7 @@ _STATISTICS = {
     "P": "a constant gain or bias",
     "class": "NaN, infinite or finite where the truth is not",
     "exact": "exact values",
+    "codes": "codes of 8 bits",
 }
 
 
@@ -112,8 +113,13 @@ def message(comparison: Comparison, worst: Statistic | None, *, low: str = "16 b
         return comparison.mismatch
     if worst is None:
         return f"{comparison.output}: outside the achievable error"
+    advice = comparison.precision.advice(low)
+    more = f"; {advice}" if advice else ""
+    if worst.name == "codes":
+        found, allowed = f"{worst.value:.0f} {worst.group}", f"allowed {worst.limit:.0f}"
+        return f"{_values(comparison)}; {found}, {allowed}{more}"
     if worst.name in ("class", "exact"):
-        return f"{_values(comparison)} ({_STATISTICS[worst.name]}, {worst.group})"
+        return f"{_values(comparison)} ({_STATISTICS[worst.name]}, {worst.group}){more}"
     name = _STATISTICS.get(worst.name, worst.name)
     # The hit-count group whose error is furthest above the trusted one, else the whole.
     whole = ("", comparison.relative_error, comparison.trusted_relative_error)
@@ -121,8 +127,6 @@ def message(comparison: Comparison, worst: Statistic | None, *, low: str = "16 b
     place, ours, trusted = max(
         [whole, *groups], key=lambda row: row[1] / row[2] if row[2] > 0 else 0.0
     )
-    advice = comparison.precision.advice(low)
-    more = f"; {advice}" if advice else ""
     return (
         f"{_values(comparison)}; {name} is {worst.value:.3g} times what rounding explains on "
         f"{worst.group}, allowed {worst.limit:.3g}; relative error {ours:.2e}{place} "

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
-from cuassay.checks.needs import Needs, Split
+from cuassay.checks.needs import Needs, Split, When
 from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding
@@ -59,7 +59,7 @@ class Num001(Check):
     title = "Numerical parity on fresh secret seeds"
     classes = ("N4", "N8", "N10", "N11", "N13", "N14", "N15", "N16", "O1", "O3", "O4", "O6")
     ranks = True
-    needs = Needs(split=Split.ANY_SIDE)
+    needs = Needs(when=When.DECISIVE, split=Split.ANY_SIDE)
     grades = True
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

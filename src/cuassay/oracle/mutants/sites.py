@@ -126,6 +126,9 @@ class SiteRecorder(PassThrough):
             guards = name == "add" and isinstance(args[1], float)
             known = Before(guard=args[1] if guards else None, rooted=name == "sqrt")
             self._before[_address(out)] = known, out
+            if guards and self._known_of(args[0]) == Before():
+                # Where it was added in place, which is shown as if it were not.
+                self._before[_address(args[0])] = known, args[0]
         return out
 
     def _known_of(self, value: Any) -> Before:
@@ -196,6 +199,7 @@ class Mutation(PassThrough):
         guards = self.fault.guarded is not None and name_of(operation.op) == "add"
         if guards and isinstance(out, Tensor) and isinstance(args[1], float):
             self._guards[_address(out)] = args[1], out
+            self._guards[_address(args[0])] = args[1], args[0]  # where it was added in place
         return out
 
 

@@ -29,6 +29,17 @@ _SMALL = 1e-2  # a literal up to this size that is added guards a root or a quot
 _GUARDS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)  # that kernels hold in the place of an argument
 _TILES = (16, 32, 64, 128, 256, 512, 1024)  # of kernels that have one tile for every size
 _ANY = "any varied input"
+_NORMS = ("native_layer_norm", "native_group_norm")
+_LOSSES = ("nll_loss_forward", "nll_loss2d_forward")
+_MEAN = 1  # torch's number of the reduction
+_LOWEST = (-1e4, -1e9, -65504.0, -1e5, -1e30, torch.finfo(torch.float32).min)  # in kernels
+_GUARDED: Mapping[str, Callable[[Tensor, float], Tensor]] = {
+    "added": lambda x, guard: x + guard,
+    "inside of the root": lambda x, guard: (x.square() + guard).sqrt(),
+    "squared inside of the root": lambda x, guard: (x.square() + guard * guard).sqrt(),
+    "left out": lambda x, guard: x.clone(),
+    "ten times as large": lambda x, guard: x.clamp_min(10.0 * guard),
+}
 _SIGNED: Mapping[str, Any] = {
     "add": torch.sub,
     "sub": torch.add,
@@ -112,10 +123,12 @@ def suspects_of(  # noqa: C901, PLR0912  # a branch a kind of operation
         copied = functools.partial(_stored_over, store=_ADDED[name])
         words = "rows stored over each other instead of added"
         yield Fault("dropped", words, "indices that repeat", copied)
-    if name == "masked_fill" and isinstance(args[1], Tensor) and args[1].dim():
-        for places, said in ((1, "later"), (-1, "earlier")):
-            moved = functools.partial(_moved_mask, places=places)
-            yield Fault("mask", f"mask one column {said}", "masks that end inside of rows", moved)
+    yield from _of_masks(name, args)
+    if name == "clamp_min" and isinstance(args[1], float) and 0 < args[1] <= _SMALL:
+        for words, guarded in _GUARDED.items():
+            kept = functools.partial(_instead_of_clamp, guarded=guarded)
+            near = f"values near {args[1]:g}, or smaller"
+            yield Fault("epsilon", f"epsilon {args[1]:g} {words}", near, kept)
     if name in ("_softmax", "_log_softmax"):
         words = "soft-max to the base of two"
         yield Fault("form", words, _ANY, lambda op, a, k: op(a[0] * math.log(2.0), *a[1:], **k))
@@ -125,12 +138,67 @@ def suspects_of(  # noqa: C901, PLR0912  # a branch a kind of operation
     if name == "cumsum":
         words = "each sum without its own term"
         yield Fault("dropped", words, _ANY, lambda op, a, k: op(*a, **k) - a[0])
-    if name == "native_layer_norm":
+    if name in _NORMS:
         words = "epsilon outside of the root"
         yield Fault("epsilon", words, "rows of small variance", _guarded_outside)
         for factor, said in ((0.0, "left out"), (10.0, "ten times as large"), (100.0, "too large")):
             scaled = functools.partial(_last_scaled, factor=factor)
             yield Fault("epsilon", f"epsilon {said}", "rows of small variance", scaled)
+
+
+def _instead_of_clamp(
+    op: Any, args: Args, kwargs: Kwargs, *, guarded: Callable[[Tensor, float], Tensor]
+) -> Tensor:
+    return guarded(args[0], args[1])
+
+
+def _of_masks(name: str, args: Args) -> Iterator[Fault]:
+    """Yield masks a place off, and finite numbers for the minus infinity that hides scores."""
+    if name in _LOSSES:
+        yield from _of_ignored(args)
+    if name not in ("masked_fill", "where") or len(args) < 3:
+        return
+    if name == "masked_fill" and isinstance(args[1], Tensor) and args[1].dim():
+        for places, said in ((1, "later"), (-1, "earlier")):
+            moved = functools.partial(_moved_mask, places=places)
+            yield Fault("mask", f"mask one column {said}", "masks that end inside of rows", moved)
+    place = next((n for n in (1, 2) if _is_lowest(args[n])), None)
+    for value in _LOWEST if place is not None else ():
+        shown_by = "scores whose largest one is not far above it"
+        hidden = functools.partial(_with_hidden, place=place, value=value)
+        yield Fault("constant", f"`{value:g}` for `-inf` behind the mask", shown_by, hidden)
+
+
+def _is_lowest(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value.is_floating_point() and value.numel() == 1 and bool((value == -math.inf).all())
+    return isinstance(value, float) and value == -math.inf
+
+
+def _with_hidden(op: Any, args: Args, kwargs: Kwargs, *, place: int, value: float) -> Any:
+    lowest = torch.full_like(args[place], value) if isinstance(args[place], Tensor) else value
+    return op(*args[:place], lowest, *args[place + 1 :], **kwargs)
+
+
+def _of_ignored(args: Args) -> Iterator[Fault]:
+    """Yield losses that count targets which are to be ignored: their terms, or their number."""
+    shown_by = "targets of which some are to be ignored"
+
+    def counted(op: Any, args: Args, kwargs: Kwargs) -> Any:
+        scores, target, weight, reduction, ignored = args
+        classes = scores.shape[1] if scores.dim() > 1 else scores.shape[0]
+        kept = torch.where(target == ignored, target % classes, target)
+        return op(scores, kept, weight, reduction, -classes - 1, **kwargs)
+
+    yield Fault("mask", "targets that are to be ignored are counted", shown_by, counted)
+
+    def divided(op: Any, args: Args, kwargs: Kwargs) -> Any:
+        loss, total = op(*args, **kwargs)
+        return loss * total / args[1].numel(), total
+
+    if args[2] is None and args[3] == _MEAN:
+        words = "the mean is over all targets, ignored ones too"
+        yield Fault("divisor", words, shown_by, divided)
 
 
 def _instead(
@@ -276,11 +344,19 @@ def _second_to_the(op: Any, args: Args, kwargs: Kwargs, *, power: float) -> Any:
 
 
 def _guarded_outside(op: Any, args: Args, kwargs: Kwargs) -> tuple[Tensor, ...]:
-    x, shape, weight, bias, eps = args[:5]
-    dims = list(range(x.dim() - len(shape), x.dim()))
-    mean = x.mean(dims, keepdim=True)
-    rstd = 1.0 / ((x - mean).square().mean(dims, keepdim=True).sqrt() + eps)
-    out = (x - mean) * rstd
+    """Return the result of a fused norm whose epsilon is added to the deviation."""
+    x, eps, weight, bias, dims = args[0], args[-1], *args[2:4], [-1]
+    rows, shape = x, x.shape
+    if name_of(op) == "native_group_norm":  # (input, weight, bias, N, C, HxW, group, eps)
+        weight, bias = args[1:3]
+        rows = x.reshape(args[3], args[6], -1)
+        each = (1, -1, *[1] * (x.dim() - 2))
+        weight, bias = (None if one is None else one.reshape(each) for one in (weight, bias))
+    else:
+        dims = list(range(x.dim() - len(args[1]), x.dim()))
+    mean = rows.mean(dims, keepdim=True)
+    rstd = 1.0 / ((rows - mean).square().mean(dims, keepdim=True).sqrt() + eps)
+    out = ((rows - mean) * rstd).reshape(shape)
     out = out if weight is None else out * weight
     return (out if bias is None else out + bias), mean, rstd
 

@@ -256,10 +256,11 @@ def _take_members(draws: _Draws, found: Sequence[Collector], *, few: bool) -> No
 def _other_choices(draws: _Draws, found: Sequence[Collector], count: int) -> None:
     """See what flips under wider noise, and what depends on how ties are broken."""
     if any(item.exact for item in found):
+        rounds = draws.family.intermediates is not None
         for index in range(_WIDE_DRAWS):
             hook = draws.hook(count + index, gain=_WIDE_GAIN)
             for item, output in zip(found, draws.runner.lifted(torch.float64, hook), strict=True):
-                item.wide(output)
+                item.wide(output, rounds=rounds)
     for last in (True, False):
         ties = TieBreak(last=last)
         outputs = draws.runner.lifted(torch.float64, ties)

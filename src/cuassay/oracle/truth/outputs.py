@@ -12,6 +12,7 @@ from cuassay.errors import ReferenceError_
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle import special
+from cuassay.oracle.truth.codes import CODES, CodeCounts
 from cuassay.oracle.truth.index import ChosenPlaces
 from cuassay.oracle.truth.precision import GRIDS
 from cuassay.oracle.truth.scale import Runs, achievable
@@ -21,7 +22,7 @@ from cuassay.oracle.truth.yardstick import yardsticks
 ILL_CONDITIONED = 0.25  # trusted error over truth, whole tensor
 AMBIGUOUS_CAP = 0.05  # a larger share of flipping elements leaves too little to judge
 _AMBIGUOUS_MISSED = 0.01  # of the ambiguous elements: so few escape twelve draws
-_CODES = (*(dtype for dtype in DType if dtype.is_float8), DType.INT8, DType.UINT8)
+_CODES_CAP = 0.25  # of the codes: where more differ in a trusted run, counts say little
 _UNIT_RANGE = (1e-30, 1e30)
 
 
@@ -29,7 +30,8 @@ _UNIT_RANGE = (1e-30, 1e30)
 class Collector:
     """Gathers what every run says about one output.
 
-    Floating outputs keep runs less truth as float32; exact ones which elements flip.
+    Floating outputs keep runs less truth as float32; exact ones which elements flip, and those of
+    8 bits how many codes of each group do.
     """
 
     spec: TensorSpec
@@ -42,6 +44,7 @@ class Collector:
     written: Tensor | None = None
     flipped: Tensor | None = None
     flips: int = 0
+    codes: CodeCounts | None = None
     choice: ChosenPlaces | None = None
     tied: Tensor | None = None
     rows: Tensor | None = None  # of places: those that another way to break ties fills anew
@@ -53,7 +56,9 @@ class Collector:
 
     def draw(self, output: Tensor) -> None:
         """Take one noisy draw."""
-        if self.exact:
+        if self.codes is not None:
+            self.codes.take(output.to(self.codes.want.dtype))
+        elif self.exact:
             self._flip(exact_values(output, self.spec.dtype) != self.value, counted=True)
         else:
             self.deviations.append(_difference(output, self.value, torch.float32))
@@ -78,9 +83,13 @@ class Collector:
             cast = output.to(special.torch_dtype(self.spec.dtype))
             self.members.append(_difference(cast, self.value, torch.float32))
 
-    def wide(self, output: Tensor) -> None:
-        """Take a draw of amplified noise: only flips count."""
-        if self.exact:
+    def wide(self, output: Tensor, *, rounds: bool) -> None:
+        """Take a draw of amplified noise: only flips count.
+
+        Codes flip as often as their distance to the next one says. Where the family `rounds` to
+        16 bits, its own draws show many, and no trusted kernel rounds four times as much.
+        """
+        if self.exact and not (rounds and self.codes is not None):
             self.draw(output)
 
     def watched(self, choice: ChosenPlaces | None) -> None:
@@ -151,7 +160,11 @@ def collector(
             f"hit counts of output '{spec.name}' have {hits.numel()} rows, "
             f"expected {value.shape[0] if value.dim() else 'an output with rows'}"
         )
-    return Collector(spec=spec, value=value, nominal=nominal, hits=hits)
+    codes = None
+    if spec.dtype in CODES and value.numel():
+        want = value.to(special.torch_dtype(spec.dtype))
+        codes = CodeCounts(want=want, names=spec.shape)
+    return Collector(spec=spec, value=value, nominal=nominal, hits=hits, codes=codes)
 
 
 def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputTruth:
@@ -231,13 +244,12 @@ def _alternative(written: Tensor, value: Tensor) -> Tensor | None:
 
 def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:
     dtype, value = found.spec.dtype, found.value
-    quantised = dtype in _CODES and (discontinuous or dtype.is_floating)
-    flipped = found.flipped if found.flips else None
-    count = 0 if flipped is None else int(flipped.sum())
+    codes, flipped, count = None, found.flipped if found.flips else None, 0
+    if found.codes is not None and (discontinuous or dtype.is_floating):
+        codes = found.codes.limits(rounds=discontinuous)
+    elif flipped is not None:
+        count = int(flipped.sum())
     choice = found.choice.settled(value, flipped) if found.choice else None
-    allowed = int(_AMBIGUOUS_MISSED * count)
-    if quantised and discontinuous:
-        allowed = int(4 * found.flips + 3 * math.sqrt(found.flips) + 2)
     if choice is not None and choice.tied is not None:
         flipped = choice.tied if flipped is None else flipped | choice.tied
     if dtype.is_floating and dtype is not DType.FLOAT4_E2M1FN_X2:
@@ -249,8 +261,8 @@ def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:
         scale=None,
         ambiguous=flipped,
         ambiguous_share=count / value.numel(),
-        flips_allowed=allowed,
-        quantised=quantised,
+        flips_allowed=int(_AMBIGUOUS_MISSED * count),
+        codes=codes,
         hits=found.hits,
         choice=choice,
     )
@@ -262,6 +274,11 @@ def _condition(truth: OutputTruth) -> str:
         return (
             f"{truth.ambiguous_share:.1%} of output '{truth.name}' flips under honest "
             f"rounding errors (at most {AMBIGUOUS_CAP:.0%} can be set aside)"
+        )
+    if truth.codes is not None and truth.codes.share > _CODES_CAP:
+        return (
+            f"trusted implementations differ in {truth.codes.share:.1%} of the codes of output "
+            f"'{truth.name}' on these inputs (more than {_CODES_CAP:.0%} decides nothing)"
         )
     if truth.yardsticks is None:
         return ""

@@ -66,6 +66,23 @@ class Yardsticks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodeLimits:
+    """How many codes of a quantised output may differ from truth's, and by how many steps.
+
+    `sizes` says how many groups each of `kinds` has. `allowed` is float64 (3, groups) on the CPU:
+    codes that differ, those farther from zero, those nearer to it. `reach` is int16 of the
+    output's shape, how many steps trusted runs are off; None where none is. `share` is the part
+    of all codes that differs in the worst trusted run.
+    """
+
+    kinds: tuple[GroupKind, ...]
+    sizes: tuple[int, ...]
+    allowed: Tensor
+    reach: Tensor | None = None
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OutputTruth:
     """Truth of one output.
 
@@ -77,8 +94,8 @@ class OutputTruth:
     alternative     int8 class of the reference as written where it differs from truth's, else
                     -1; None where it never differs
     ambiguous       bool, elements whose truth flips under the noise; None where there is none
-    flips_allowed   exact outputs: elements outside `ambiguous` that may differ; quantised
-                    ones: codes that may be one step off
+    flips_allowed   exact outputs: elements outside `ambiguous` that may differ
+    codes           quantised outputs: how many codes may be a step off, on which groups
     hits            hit count per row of axis 0, for index-addressed outputs
     choice          what its places along an axis obey however they tie; None for other outputs
     ill_conditioned why this output's numbers decide nothing, or empty; the others still do
@@ -97,7 +114,7 @@ class OutputTruth:
     ambiguous: Tensor | None = None
     ambiguous_share: float = 0.0
     flips_allowed: int = 0
-    quantised: bool = False
+    codes: CodeLimits | None = None
     hits: Tensor | None = None
     choice: ChosenPlaces | None = None
     ill_conditioned: str = ""

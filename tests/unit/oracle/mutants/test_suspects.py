@@ -85,6 +85,39 @@ def _step_inside(x: torch.Tensor) -> torch.Tensor:
             ),
             "outside of the root",
         ),
+        (
+            lambda x: F.rms_norm(x, (40,), eps=1e-5),
+            lambda x: x / (x.square().mean(-1, keepdim=True).sqrt() + 1e-5),
+            "outside of the root",
+        ),
+        (
+            lambda x: F.group_norm(x, 4, eps=1e-5),
+            lambda x: (
+                (y := x.reshape(6, 4, 10) - x.reshape(6, 4, 10).mean(-1, keepdim=True))
+                / (y.square().mean(-1, keepdim=True).sqrt() + 1e-5)
+            ).reshape(6, 40),
+            "outside of the root",
+        ),
+        (
+            lambda x: F.normalize(x, dim=-1, eps=1e-3),
+            lambda x: x / (x.square().sum(-1, keepdim=True) + 1e-3).sqrt(),
+            "inside of the root",
+        ),
+        (
+            lambda x: F.normalize(x, dim=-1, eps=1e-3),
+            lambda x: x / (x.square().sum(-1, keepdim=True).sqrt() + 1e-3),
+            "0.001 added",
+        ),
+        (
+            lambda x: (3e3 * x).masked_fill(x < 0, -math.inf).logsumexp(-1, keepdim=True),
+            lambda x: (3e3 * x).masked_fill(x < 0, -1e4).logsumexp(-1, keepdim=True),
+            "`-10000` for `-inf`",
+        ),
+        (
+            lambda x: torch.where(x < 0.5, -math.inf, 3e4 * x - 4e4).softmax(-1),
+            lambda x: torch.where(x < 0.5, -1e4, 3e4 * x - 4e4).softmax(-1),
+            "`-10000` for `-inf`",
+        ),
         (lambda x: x.softmax(-1), lambda x: (x * math.log(2.0)).softmax(-1), "base"),
         (
             lambda x: F.log_softmax(x, -1),
