@@ -86,7 +86,7 @@ def test_the_achievable_error_is_the_same(
     monkeypatch.setattr(ReferenceRunner, "together", noted)
     one = truth()
     assert counts == [8]
-    monkeypatch.setattr(make, "is_small", lambda *_: False)
+    monkeypatch.setattr(make, "is_small", lambda *_, **__: False)
     single = truth()
     assert counts == [8]
     assert one.reason == single.reason

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _Answered: TypeAlias = tuple[str, tuple[ResultItem, ...]]  # of which values, and what
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
 _BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
+_WIDTH = tuple(Precision).index  # the families in order, `strict` first
+_USUAL = 2  # answers that one wider family explained: the next are held against it first
 _GROSS = 0.25  # of the whole output: no rounding errs by as much where truth decides anything
 _NEAR_BYTES = 1 << 27  # of answers within the reference's own error
 
@@ -73,6 +76,7 @@ class Comparing:
         self._unexplained = 0  # answers that rough truth did not show to be right
         self._beyond_own = 0  # answers beyond the reference's own error, less those within it
         self._lowered: dict[str, Case] = {}
+        self._explained_by: Counter[Precision] = Counter()  # answers right by no lesser family
         self.graded = False
         self.seconds = 0.0
         memory.may_let_go(self)
@@ -128,6 +132,10 @@ class Comparing:
             return seen.comparisons
         if self.near_share(case, run, items) is not None:
             return ()
+        usual = self._held_as_usual(case, run, items)
+        if usual is not None:
+            self._note_right(run, key, items, _Explained(comparisons=usual))
+            return usual
         if self._truths.has(case) or self._unexplained > _ROUGH_FAILURES:
             return None
         truth = self._truths.rough(case)
@@ -172,31 +180,57 @@ class Comparing:
         """Compare what a call on `case` returned with truth, one Comparison per output.
 
         With the least family of trusted kernels that the policy accepts and that explains the
-        error; with `precision` by that family alone. With `grade` the first failure beyond the
-        policy is held against all families: what explains it is the kernel's grade.
+        error, or with the one that explained earlier answers; with `precision` by that family
+        alone. With `grade` the first failure beyond the policy is held against all families: what
+        explains it is the kernel's grade.
         """
+        items = tuple(items)
+        usual = None if precision else self._held_as_usual(case, run, items)
+        if usual is not None:
+            return usual
         truth = self._truths.truth(case, precision or Precision.STRICT)
         key = f"{self._truths.key(case)} {precision} {grade}"
         with self._spent(case):
             tensors = self._tensors(run, items, truth)
             # Calls under many circumstances give the same bits, which need not be compared again.
-            there = [
-                got.to(output.value.device)
-                for got, output in zip(tensors, truth.outputs, strict=True)
-                if isinstance(got, torch.Tensor)
-            ]
-            is_whole = len(there) == len(tensors)
-            known = self._compared.find(key, there) if is_whole else None
+            there = _there(tensors, truth)
+            known = None if there is None else self._compared.find(key, there)
             if known is not None:
                 return known
             found = _held(tensors, truth)
         if precision is None:
             started, made_s = time.perf_counter(), self._truths.seconds
             found = self._least(case, tensors, found, grade=grade)
+            if all(one.passed and not one.undecided for one in found):
+                self._explained_by[max((one.precision for one in found), key=_WIDTH)] += 1
             self.seconds += time.perf_counter() - started - (self._truths.seconds - made_s)
-        if is_whole:
+        if there is not None:
             self._compared.add(key, there, found)
         return found
+
+    def _held_as_usual(
+        self, case: Case, run: Run, items: tuple[ResultItem, ...]
+    ) -> tuple[Comparison, ...] | None:
+        """Return the comparisons with the wider family that explained earlier answers.
+
+        None where there is none or where it does not explain this answer: then the least one that
+        does is looked for, which takes a truth a family.
+        """
+        wider = [one for one, count in self._explained_by.items() if count >= _USUAL]
+        family = max(wider, key=_WIDTH, default=Precision.STRICT)
+        if family is Precision.STRICT:
+            return None
+        truth, key = self._truths.truth(case, family), f"{self._truths.key(case)} first {family}"
+        with self._spent(case):
+            tensors = self._tensors(run, items, truth)
+            there = _there(tensors, truth)
+            found = None if there is None else self._compared.find(key, there)
+            if found is None:
+                held = _held(tensors, truth)
+                found = tuple(dataclasses.replace(one, precision=family) for one in held)
+                if there is not None:
+                    self._compared.add(key, there, found)
+        return found if all(one.passed and not one.undecided for one in found) else None
 
     def _known(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> _Explained | None:
         if self._right is None or self._right[0]() is not run:
@@ -313,6 +347,16 @@ class Comparing:
                 yield
         finally:
             self.seconds += time.perf_counter() - started
+
+
+def _there(tensors: Sequence[torch.Tensor | str], truth: Truth) -> list[torch.Tensor] | None:
+    """Return the tensors where truth lies; None where an output is no tensor."""
+    there = [
+        got.to(output.value.device)
+        for got, output in zip(tensors, truth.outputs, strict=True)
+        if isinstance(got, torch.Tensor)
+    ]
+    return there if len(there) == len(tensors) else None
 
 
 def _held(tensors: Iterable[torch.Tensor | str], truth: Truth) -> tuple[Comparison, ...]:

@@ -211,6 +211,7 @@ class Truths:
             of_inputs=of_inputs,
             of_outputs=elements(problem, case.axes) - of_inputs,
             device=self._device,
+            budget_bytes=self._memory.room.bytes,
         ):
             return self._of(case, key)
         return self._of(case, _rough(key), draws=_ROUGH_DRAWS)

@@ -24,6 +24,7 @@ from cuassay.judge.cases import CallCosts
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
 from cuassay.model.device import CPU
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Reference
 from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import Comparison, compare
@@ -155,7 +156,7 @@ def test_the_references_own_bits_need_no_error_of_its_own(
 @pytest.fixture
 def draws_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference whose draws are runs of their own: rough truth costs half of a full one."""
-    monkeypatch.setattr(make, "is_small", lambda *_: False)
+    monkeypatch.setattr(make, "is_small", lambda *_, **__: False)
 
 
 @pytest.mark.usefixtures("draws_apart")
@@ -286,7 +287,7 @@ def test_the_same_bits_are_compared_once_with_a_truth(
     assert not _wrong(trial, case, lambda right: _one_bit_off(_beyond_its_own(right)))
     assert len(seen) == 3
     assert [_wrong(trial, case, _one_percent_off) for _ in range(2)] == [1, 1]
-    assert len(seen) == 4
+    assert len(seen) == 5  # with the family that explained the answers before, and without
 
 
 def test_a_wrong_answer_is_held_against_the_full_truth(trial: JudgeTrial) -> None:
@@ -397,3 +398,31 @@ def test_a_case_is_looked_at_in_one_run_whoever_asks(trial: JudgeTrial) -> None:
     assert len(calls) == 1
     watched.container(dataclasses.replace(case, seed=case.seed + 1))
     assert len(calls) == 2
+
+
+def test_the_family_that_explained_two_answers_is_asked_first(trial: JudgeTrial) -> None:
+    def kernel(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        wide = x.float()
+        low = (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+        return low * weight
+
+    def wrong(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        return kernel(x, weight, eps) * 1.01
+
+    def ask(case: Case, call: Callable[..., Tensor]) -> tuple[int, Comparison]:
+        before, scenario = _made(trial), single_call(case, label="a call")
+        run = LocalRunner(call, trial.problem).run(scenario, trial.inputs, None)
+        answers = Answers(trial, run)
+        answers.wrong(reads_of(scenario, run)[0], closely=True)
+        (found,) = answers.judgement(()).comparisons
+        return _made(trial) - before, found
+
+    first = trial.cases("numeric")[0]
+    cases = [dataclasses.replace(first, seed=first.seed + n) for n in range(4)]
+    found = [ask(case, kernel) for case in cases[:3]]
+    assert [one.precision for _, one in found] == [Precision.MIXED] * 3
+    assert all(one.passed for _, one in found)
+    assert [made for made, _ in found][1:] == [3, 2]  # decides, and then the family's alone
+    made, last = ask(cases[3], wrong)
+    assert not last.passed
+    assert made == 2

@@ -128,7 +128,13 @@ def make_truth(
         budget_bytes=budget_bytes,
     )
     draws_of = _Draws(
-        runner, deviations, traits, roundoff, family or Family(), keeps_whole=steps.to_whole
+        runner,
+        deviations,
+        traits,
+        roundoff,
+        family or Family(),
+        keeps_whole=steps.to_whole,
+        budget_bytes=budget_bytes,
     )
     discontinuous, unmodelled = _draw(draws_of, found, count)
     _take_members(draws_of, found, few=count < DRAWS)
@@ -152,6 +158,7 @@ class _Draws:
     roundoff: float
     family: Family
     keeps_whole: bool
+    budget_bytes: int | None
 
     def hook(self, index: int, *, gain: float = 1.0) -> NoiseHook:
         """Return the hook of draw `index`, its noise `gain` times as large."""
@@ -188,12 +195,14 @@ def draws_as_one(
     of_inputs: int,
     of_outputs: int,
     device: Device,
+    budget_bytes: int | None,
 ) -> bool:
     """Return whether the draws of a truth are made in one run: few take as long as all.
 
-    `of_inputs` and `of_outputs` are elements of all inputs, and of the outputs `specs`.
+    `of_inputs` and `of_outputs` are elements of all inputs, and of the outputs `specs`;
+    `budget_bytes` is what `make_truth` is given.
     """
-    small = is_small(of_inputs, of_outputs, device)
+    small = is_small(of_inputs, of_outputs, device, budget_bytes=budget_bytes)
     return small and fn not in _APART and all(spec.dtype.is_liftable for spec in specs)
 
 
@@ -207,6 +216,7 @@ def _draw_together(draws: _Draws, found: Sequence[Collector], count: int) -> Noi
         of_inputs=sum(v.numel() for v in runner.inputs if isinstance(v, Tensor)),
         of_outputs=sum(item.value.numel() for item in found),
         device=Device(runner.device.type),
+        budget_bytes=draws.budget_bytes,
     ):
         return None
     hook = draws.hook_of_all(count)

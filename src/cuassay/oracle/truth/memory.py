@@ -40,7 +40,8 @@ _LIFTED = 8  # bytes of an element
 _NOISE = 3 * 8  # normals, sizes and the noisy copy beside what the largest operation touches
 # Elements of inputs and outputs up to which the draws of a truth are made in one run. A GPU is as
 # fast for eight times the elements, until they fill it: what one run saves is the way to it.
-_DRAWN_AT_ONCE = {False: 1 << 17, True: 1 << 20}  # whether on a GPU
+_DRAWN_AT_ONCE = {False: 1 << 17, True: 1 << 24}  # whether on a GPU
+_AT_ONCE_BYTES = 512  # of an element in all draws: eight tensors of eight draws in float64
 # The same of few inputs, such as tokens whose gradients go into a table: most operations are as
 # large as the inputs, and what one run saves is each operation's way through Python.
 _DRAWN_OF_FEW, _FEW_INPUTS = 1 << 18, 1 << 15
@@ -233,9 +234,16 @@ def _seen(watch: _Watch, *, complete: bool, endless: bool) -> Live:
     )
 
 
-def is_small(of_inputs: int, of_outputs: int, device: Device) -> bool:
-    """Return whether the draws of a truth of so many elements may be made in one run."""
+def is_small(
+    of_inputs: int, of_outputs: int, device: Device, *, budget_bytes: int | None = None
+) -> bool:
+    """Return whether the draws of a truth of so many elements may be made in one run.
+
+    On a GPU within `budget_bytes`, that of all that the truth may take.
+    """
     most = _DRAWN_AT_ONCE[device.on_gpu]
+    if device.on_gpu and budget_bytes is not None:
+        most = min(most, budget_bytes // _AT_ONCE_BYTES)
     if of_inputs <= _FEW_INPUTS:
         most = max(most, _DRAWN_OF_FEW)
     return of_inputs + of_outputs <= most
@@ -266,7 +274,9 @@ def bytes_needed(
     if budget_bytes is not None:
         deviations = min(deviations, budget_bytes // 4)
     kept = sum(given) * (_LIFTED + _KNOWN + draws * _RUN)
-    at_once = draws if is_small(sum(v.numel() for v in tensors), sum(given), device) else 1
+    of_inputs = sum(v.numel() for v in tensors)
+    small = is_small(of_inputs, sum(given), device, budget_bytes=budget_bytes)
+    at_once = draws if small else 1
     run = own * _LIFTED + at_once * (held + largest * _NOISE) + deviations
     written = sum(v.nbytes for v in tensors) + live.written  # which runs on copies
     return kept + max(run, written, max(given, default=0) * _FINISH)
