@@ -65,6 +65,18 @@ def judges(actor: int) -> list[int]:
     return [int(word) for word in text.split()]
 
 
+def is_running(process: int) -> bool:
+    """Whether a process is there and has not ended."""
+    try:
+        return _fields(process)[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def _parent(process: int) -> int:
-    stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2]
-    return int(stat.split()[1])
+    return int(_fields(process)[1])
+
+
+def _fields(process: int) -> list[str]:
+    """Return the fields of proc(5) behind the name of a process: its state, its parent, ..."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

@@ -31,7 +31,7 @@ from tests.support.paths import python_path
 from tests.unit.audit.test_driver import _header, _plan, _run, _table
 
 pytest.importorskip("ray", reason="needs ray: pip install -e '.[dev-ray]'")
-from tests.support.ray_nodes import actors, judges, nodes
+from tests.support.ray_nodes import actors, is_running, judges, nodes
 
 _ROOT = Path(__file__).resolve().parents[3]
 # Ray leaves sockets and files of its processes to the end of this one.
@@ -112,7 +112,9 @@ def test_a_worker_and_a_node_are_killed_in_mid_audit(tmp_path: Path, gate: Path)
         _until(lambda: len(begun) == 2)
         os.kill(actors()[0], signal.SIGKILL)
         _until(lambda: len(begun) == 3)  # another actor has begun another trial
+        before = actors()
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
+        _until(lambda: not all(map(is_running, before)))  # else its trial may end before it does
         gate.touch()
 
     with nodes(2) as cluster:

@@ -23,6 +23,7 @@ from cuassay.model.verdict import Decision
 from cuassay.store import audits as store
 from tests.support import fake_judge, trees
 from tests.support.fake_ray import Cluster
+from tests.support.ray_nodes import actors
 from tests.unit.audit.test_driver import _header, _plan, _run, _table, _tree
 
 
@@ -165,19 +166,5 @@ def _kill_a_worker(folder: Path) -> None:
     """Kill the processes of both actors while their first trials run."""
     while len(list(folder.glob("candidates/*/events.ndjson"))) < 2:
         time.sleep(0.1)
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if command.startswith(b"ray::Worker") and _is_below(int(entry.name), os.getpid()):
-                os.kill(int(entry.name), signal.SIGKILL)
-
-
-def _is_below(process: int, ancestor: int) -> bool:
-    while process > 1:
-        if process == ancestor:
-            return True
-        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-    return False
+    for actor in actors():
+        os.kill(actor, signal.SIGKILL)

@@ -91,11 +91,14 @@ def _options(schedule: str, seed: int, limit_s: float) -> Any:
 
     # The judge keeps a core busy, and so may the candidate's worker.
     cores = len(os.sched_getaffinity(0))
+    # With shadows and races nearly all time goes to functions that are compiled already: optimised
+    # machine code takes seconds to make, and runs no faster.
     return Options(
         schedule=schedule,
         seed=seed,
         shadow=True,
         races=True,
+        optimise=False,
         limit_s=limit_s,
         workers=min(max(2, cores // 2), _MOST_WORKERS),
     )
