@@ -100,6 +100,7 @@ def write(given: argparse.Namespace) -> int:
         "classes": of_rejected(rows, "failure class", lambda row: map(_class_words, row.classes)),
         "causes": of_rejected(rows, "diagnosis", lambda row: [cause_of(row, rulings)]),
         "rules": rules(rows),
+        "labels": labels(rows),
         "power": power(rows),
         "conditions": conditions(rows),
         "production": production(rows),
@@ -350,6 +351,27 @@ def rules(rows: Sequence[Row]) -> str:
         line("benchmark's rule and inputs reject, evaluated here", rule, False),
     ]
     return table(("verdict of others", "kernels", "ACCEPTED", "REJECTED (95 % interval)"), lines)
+
+
+def labels(rows: Sequence[Row]) -> str:
+    """Return how published kernels ended that somebody labeled, and which wrong ones passed."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in latest(rows):
+        if row.label and row.set in PUBLISHED:
+            groups[row.set, row.label].append(row)
+    lines = []
+    for (name, label), of in sorted(groups.items()):
+        ends = Counter(row.verdict for row in of)
+        others = len(of) - ends["ACCEPTED"] - ends["REJECTED"]
+        lines.append((name, label, len(of), ends["ACCEPTED"], ends["REJECTED"], others))
+    passed = [
+        f"`{row.key}` under {', '.join(sorted(row.own_conditions)) or 'no condition of its own'}"
+        for (_, label), of in sorted(groups.items())
+        for row in of
+        if label == "wrong" and row.verdict == "ACCEPTED"
+    ]
+    head = ("set", "label", "kernels", "ACCEPTED", "REJECTED", "not decided")
+    return f"{table(head, lines)}\n\nLabeled wrong and ACCEPTED: {'; '.join(passed) or 'none'}."
 
 
 def power(rows: Sequence[Row]) -> str:

@@ -385,6 +385,20 @@ def test_production_counts_conditions_and_rejections_on_a_gpu_alone(
     assert rows[3].own_conditions == frozenset()
 
 
+def test_labels_name_the_wrong_kernels_that_passed(modules: dict[str, ModuleType]) -> None:
+    rows = [
+        _row(modules, 1, "ACCEPTED", label="wrong", conditions=("layouts: contiguous",)),
+        _row(modules, 2, "REJECTED", label="wrong"),
+        _row(modules, 3, "INCONCLUSIVE", label="wrong"),
+        _row(modules, 4, "ACCEPTED", label="correct"),
+        _row(modules, 5, "ACCEPTED"),
+    ]
+    text = modules["public_audit_report"].labels(rows)
+    assert "| sol | wrong | 3 | 1 | 1 | 1 |" in text
+    assert "| sol | correct | 1 | 1 | 0 | 0 |" in text
+    assert text.endswith("Labeled wrong and ACCEPTED: `sol/2/1` under layouts: contiguous.")
+
+
 def test_libraries_are_told_apart_by_package_and_device(modules: dict[str, ModuleType]) -> None:
     report = modules["public_audit_report"]
     about = {"kind": "library", "label": "correct", "model": "liger"}
