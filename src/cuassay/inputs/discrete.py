@@ -60,11 +60,10 @@ def distinct(request: Request) -> torch.Tensor:
 
 
 def sorted_indices(request: Request) -> torch.Tensor:
-    """Uniform indices sorted along the last axis, descending where `descending` is 1."""
-    drawn = uniform(request)
-    if not request.shape:
-        return drawn
-    return drawn.sort(dim=-1, descending=bool(request.number("descending", 0.0))).values
+    """Uniform indices sorted along the last axis; distinct, and descending, with `descending` 1."""
+    falling = bool(request.number("descending", 0.0))
+    drawn = distinct(request) if falling else uniform(request)
+    return drawn.sort(dim=-1, descending=falling).values if request.shape else drawn
 
 
 def sentinel(request: Request) -> torch.Tensor:

@@ -255,6 +255,11 @@ def test_ordinary_expressions_are_not_named(
         ("far = torch.exp(-abs(x) * 9.0 - 9.0)\n    return torch.lerp(x, x * 2.0, far)", ["far"]),
         ("near = [1.0 + 1e-9 * n for n in range(9)]\n    return x * near[rows]",
          ["1e-09 * n", "near[rows]"]),
+        ("far = torch.exp(-abs(x) * 9.0 - 9.0)\n    return torch.addcmul(x, x, far)", ["far"]),
+        ("far = torch.exp(-abs(x) * 9.0 - 9.0)\n    y = x * 2.0\n    return y.addcmul_(y, far)",
+         ["far"]),
+        ("return torch.addmm(x, x, x, alpha=1e-6)", ["x"]),
+        ("return torch.hypot(abs(x), x * 1e-3)", ["x * 0.001"]),
         ("near = torch.exp(1e-4 * x)\n    return x / near", ["near"]),
         ("kept = torch.tensor(float(abs(rows - 77))).clamp(max=1.0)\n    return x * kept",
          ["kept"]),
@@ -284,6 +289,7 @@ def test_a_part_that_never_mattered_is_named(
         "offset = torch.arange(2) * 100000 + torch.arange(2)\n    return x + offset",
         "return (x > 0).sum() / 2 + x.half() * x.half()",
         "return torch.maximum(x, -x).clamp_min(1e-12)",
+        "return torch.addmm(x[0], x, x).addcmul_(x, x)",
     ],
 )
 def test_what_matters_somewhere_is_not_named(

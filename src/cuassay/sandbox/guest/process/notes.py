@@ -29,6 +29,9 @@ _JOINS = {
     "add": "sum", "sub": "sum", "mul": "product", "div": "quotient", "lerp": "blend",
     "maximum": "largest", "fmax": "largest", "clamp_min": "largest",
     "minimum": "least", "fmin": "least", "clamp_max": "least",
+    "addcmul": "change", "addcdiv": "change", "addmm": "change", "addmv": "change",
+    "addbmm": "change", "baddbmm": "change", "addr": "change", "hypot": "change",
+    "logaddexp": "change",
 }  # fmt: skip
 _FAINT = 2.0**-10  # of what a part is added to; of 1, what a factor differs from it by
 
@@ -277,6 +280,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                         continue
                     if kind in ("largest", "least"):
                         large, there = one > other if kind == "largest" else one < other, True
+                    elif kind == "change":
+                        large, there = abs(one - other) > abs(other) * share, True
                     else:
                         # A tensor of zeros, or a number that is 1, is a value: `values` has it.
                         scaled = kind in ("product", "quotient")
@@ -300,6 +305,11 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         if active and number not in settled:
             given = (owner, *operands) if kind_of(owner) is tensor else operands
             kind = joins[name.rstrip("_")]
+            if kind == "change" and kind_of(given[0]) is tensor:
+                before = given[0].clone() if name[-1:] == "_" else given[0]
+                after = get(owner, name)(*operands, **more)
+                weigh(kind, (number,), before, after)
+                return after
             if len(given) == 2 + (kind == "blend"):
                 times = more.get("alpha", 1)
                 last = given[-1] if times == 1 else given[-1] * times
