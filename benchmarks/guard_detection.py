@@ -33,9 +33,9 @@ import cuassay
 from cuassay.catalog.embedding import embedding_grad
 from cuassay.catalog.norms import rmsnorm
 from cuassay.model.device import Device
-from cuassay.model.loop import Preset
 from cuassay_loops.model.operators import Operators, SiteMode
 from cuassay_loops.model.transformer import Transformer
+from cuassay_loops.results import Preset
 from cuassay_loops.text.corpus import corpus
 
 _CPU = Preset(

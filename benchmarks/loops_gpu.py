@@ -158,10 +158,11 @@ def run_shard(chosen: list[Task], *, device: Device, deadline: float, out: Path)
     import torch
 
     from cuassay.formats import load_candidate
-    from cuassay.model.loop import Cell, Start
+    from cuassay.model.loop import Start
     from cuassay_loops import presets, sites
     from cuassay_loops.kernels import IsolatedKernel
     from cuassay_loops.report.train_words import cell as described
+    from cuassay_loops.results import Cell
     from cuassay_loops.train import trained
     from cuassay_loops.train.cell import Settings, run_cell
 

@@ -51,9 +51,10 @@ def _cell(
 ) -> dict[str, Any]:
     """Run one cell with a plain function at a site."""
     from cuassay.model.device import CPU
-    from cuassay.model.loop import Cell, Start
+    from cuassay.model.loop import Start
     from cuassay_loops import sites
     from cuassay_loops.kernels import local_kernel
+    from cuassay_loops.results import Cell
     from cuassay_loops.train import trained
     from cuassay_loops.train.cell import Settings, run_cell
 
@@ -196,9 +197,9 @@ def _duplicates(seeds: int) -> Iterator[Task]:
 
             def run(s: str = site, c: Run = twin, n: int = seed, p: str = preset) -> dict[str, Any]:
                 from cuassay.model.device import CPU
-                from cuassay.model.loop import Cell
                 from cuassay_loops import sites
                 from cuassay_loops.kernels import local_kernel
+                from cuassay_loops.results import Cell
                 from cuassay_loops.train import duplicates
                 from cuassay_loops.train.cell import Settings
                 from cuassay_loops.train.trained import no_kernel

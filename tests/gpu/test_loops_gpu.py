@@ -10,9 +10,9 @@ import torch
 
 from cuassay.formats import load_candidate
 from cuassay.model.device import CUDA
-from cuassay.model.loop import Cell
 from cuassay_loops import presets, sites
 from cuassay_loops.kernels import IsolatedKernel
+from cuassay_loops.results import Cell
 from cuassay_loops.train.cell import Settings, run_cell
 
 pytestmark = [

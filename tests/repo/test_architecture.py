@@ -70,7 +70,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "cuassay_loops": {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "sandbox",
         "checks.endings.findings", "dispatch_modes", "build", "closing", "judge.environment",
-        "cli", "engine", "report",
+        "capture", "cli", "engine", "report",
     },
     "diagnosis": {"model"},
     "judge": {
@@ -92,7 +92,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     },
     "audit": {"model", "errors", "beneath", "engine", "report", "store", "__version__"},
     "cli": {
-        "model", "errors", "home", "engine", "report", "store", "audit", "capture",
+        "model", "errors", "home", "engine", "report", "store", "audit",
         "catalog.registry",
         "checks.registry", "diagnosis", "__version__", "inputs.seeds",
         "agents", "verifier", "view", "formats.own_problem", "parts",

@@ -8,12 +8,12 @@ from dataclasses import replace
 import torch
 
 from cuassay.model.device import CPU
-from cuassay.model.loop import Preset
 from cuassay.model.problem import Problem
 from cuassay_loops import sites
 from cuassay_loops.kernels import Kernel, Value, local_kernel
 from cuassay_loops.model.operators import Operators
 from cuassay_loops.model.transformer import Transformer
+from cuassay_loops.results import Preset
 from cuassay_loops.train.cell import Settings
 from tests.zoo import planted
 

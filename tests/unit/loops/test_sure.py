@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from cuassay.model.device import CPU
-from cuassay.model.loop import Cell, LoopSettings, Start
+from cuassay.model.loop import LoopSettings, Start
 from cuassay_loops.kernels import local_kernel
+from cuassay_loops.results import Cell
 from cuassay_loops.train import matrix, trained
 from cuassay_loops.train.cell import run_cell
 from tests.support import loops

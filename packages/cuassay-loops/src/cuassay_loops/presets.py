@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.model.device import Device
-from cuassay.model.loop import Preset
+from cuassay_loops.results import Preset
 from cuassay_loops.sites import Site
 
 EXPERTS = 16  # as many as the catalogue's moe_gather counts

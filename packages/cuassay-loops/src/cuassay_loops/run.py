@@ -17,7 +17,7 @@ from cuassay.model.device import Device
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import BlameJob, InferJob, LoopJob, TrainJob
-from cuassay.model.loop import BlameReport, InferReport, LoopSettings, Preset, TrainReport
+from cuassay.model.loop import LoopSettings
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay_loops import presets, sites
 from cuassay_loops.blame import config as blame_config
@@ -26,6 +26,7 @@ from cuassay_loops.infer import encoding
 from cuassay_loops.infer.inference import infer
 from cuassay_loops.kernels import IsolatedKernel
 from cuassay_loops.model import minilm
+from cuassay_loops.results import BlameReport, InferReport, Preset, TrainReport
 from cuassay_loops.train import matrix
 
 

@@ -18,7 +18,6 @@ from cuassay.inputs.seeds import derive
 from cuassay.model.case import TRAINING, Case, LoopState
 from cuassay.model.device import Device
 from cuassay.model.effort import Effort
-from cuassay.model.loop import Cell, Preset
 from cuassay.model.problem import ConstAxis, Problem, Scalar, VarAxis
 from cuassay.model.verdict import Profile
 from cuassay_loops import presets, sites
@@ -26,6 +25,7 @@ from cuassay_loops.infer import decoding
 from cuassay_loops.kernels import Value, sizes_of
 from cuassay_loops.model.operators import Operators, SiteMode
 from cuassay_loops.model.transformer import Transformer
+from cuassay_loops.results import Cell, Preset
 from cuassay_loops.sites import PRECISIONS, Phase, Site
 from cuassay_loops.text.corpus import corpus
 from cuassay_loops.train import optimizers

@@ -13,12 +13,12 @@ from torch import nn
 
 from cuassay.errors import UsageError
 from cuassay.model.device import CPU
-from cuassay.model.loop import BlameReport, Cell
 from cuassay.model.verdict import Decision
 from cuassay_loops import Swap, Training
 from cuassay_loops.blame import config as blame_config
 from cuassay_loops.blame.bisection import Blame
 from cuassay_loops.blame.subjects import ModelSubject, UserSubject
+from cuassay_loops.results import BlameReport, Cell
 from tests.support import loops
 
 _LAYERS = 7

@@ -9,8 +9,9 @@ import pytest
 
 from cuassay.cli.main import main
 from cuassay.model.jobs import TrainJob
-from cuassay.model.loop import Cell, CellResult, Duplicates, Start
+from cuassay.model.loop import Start
 from cuassay_loops.cli import drive as loop_drive
+from cuassay_loops.results import Cell, CellResult, Duplicates
 from cuassay_loops.train import duplicates, matrix
 from cuassay_loops.train.cell import Settings
 from tests.zoo import planted

@@ -9,7 +9,7 @@ import torch
 
 from cuassay.errors import UsageError
 from cuassay.model.device import CPU
-from cuassay.model.loop import InferReport, LoopSettings
+from cuassay.model.loop import LoopSettings
 from cuassay.model.verdict import Decision
 from cuassay_loops import sites
 from cuassay_loops.infer import inference, lengthening
@@ -18,6 +18,7 @@ from cuassay_loops.infer.inference import infer
 from cuassay_loops.infer.paged import exact_logits, prefill
 from cuassay_loops.kernels import Kernel, KernelFault
 from cuassay_loops.report import infer_page, infer_words
+from cuassay_loops.results import InferReport
 from cuassay_loops.train import trained
 from tests.support import loops
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.device import CPU
-from cuassay.model.loop import InferReport, LoopSettings
+from cuassay.model.loop import LoopSettings
 from cuassay.model.verdict import Decision
 from cuassay_loops import presets, sites
 from cuassay_loops.infer import encoding
@@ -22,6 +22,7 @@ from cuassay_loops.model import minilm
 from cuassay_loops.model.encoder import Encoder, EncoderSizes, EncoderWeights, pooled
 from cuassay_loops.model.operators import Operators
 from cuassay_loops.report import infer_page, infer_words
+from cuassay_loops.results import InferReport
 from cuassay_loops.train import matrix
 
 _SIZES = EncoderSizes(vocab=64, hidden=16, layers=2, heads=2, ffn=32, positions=48)

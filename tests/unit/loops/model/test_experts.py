@@ -12,7 +12,7 @@ from cuassay.errors import UsageError
 from cuassay.formats import load_problem
 from cuassay.model.case import DECODING, TRAINING
 from cuassay.model.device import CPU
-from cuassay.model.loop import Cell, InferReport, LoopSettings
+from cuassay.model.loop import LoopSettings
 from cuassay.model.verdict import Decision, Profile
 from cuassay_loops import presets, sites, states
 from cuassay_loops.infer.inference import infer
@@ -21,6 +21,7 @@ from cuassay_loops.kernels import Kernel, KernelFault, local_kernel
 from cuassay_loops.model.operators import SiteMode
 from cuassay_loops.model.routing import Routes, same_choice
 from cuassay_loops.model.transformer import Block, Transformer
+from cuassay_loops.results import Cell, InferReport
 from cuassay_loops.train import trained
 from cuassay_loops.train.cell import run_cell
 from cuassay_loops.train.lane import Learner

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from cuassay.model.loop import Cell
 from cuassay_loops import sites
 from cuassay_loops.kernels import KernelFault, local_kernel, sizes_of
 from cuassay_loops.model.operators import SiteMode, stochastic_round
 from cuassay_loops.model.transformer import Block, Transformer
+from cuassay_loops.results import Cell
 from cuassay_loops.train.lane import Learner
 from tests.support import loops
 

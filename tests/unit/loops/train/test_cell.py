@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from cuassay.model.loop import Cell, CellResult
 from cuassay.model.verdict import Decision
 from cuassay_loops.kernels import KernelFault, NoVerdict, Value
+from cuassay_loops.results import Cell, CellResult
 from cuassay_loops.train.cell import run_cell
 from cuassay_loops.train.story import decide_matrix, story
 from tests.support import loops

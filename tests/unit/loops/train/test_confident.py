@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from cuassay.model.device import CPU
-from cuassay.model.loop import Cell, LoopSettings, Start
+from cuassay.model.loop import LoopSettings, Start
+from cuassay_loops.results import Cell
 from cuassay_loops.sites import SITES
 from cuassay_loops.train import confident, matrix
 from cuassay_loops.train.cell import run_cell

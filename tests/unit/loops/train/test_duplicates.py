@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from cuassay.model.loop import Cell, Duplicates, Start
+from cuassay.model.loop import Start
 from cuassay.model.verdict import Decision
 from cuassay_loops.kernels import KernelFault, NoVerdict, Value, local_kernel
+from cuassay_loops.results import Cell, Duplicates
 from cuassay_loops.train import duplicates
 from cuassay_loops.train.cell import run_cell
 from cuassay_loops.train.story import decide_matrix, ranges

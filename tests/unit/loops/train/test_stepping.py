@@ -13,13 +13,14 @@ from cuassay.errors import UsageError
 from cuassay.formats import load_problem
 from cuassay.model.case import DECODING, TRAINING
 from cuassay.model.device import CPU
-from cuassay.model.loop import Cell, LoopSettings, Start
+from cuassay.model.loop import LoopSettings, Start
 from cuassay.model.verdict import Decision, Profile
 from cuassay_loops import presets, sites, states
 from cuassay_loops.blame import config as blame_config
 from cuassay_loops.infer import inference
 from cuassay_loops.kernels import local_kernel
 from cuassay_loops.model.operators import SiteMode
+from cuassay_loops.results import Cell
 from cuassay_loops.train import matrix
 from cuassay_loops.train.cell import run_cell
 from cuassay_loops.train.lane import Learner

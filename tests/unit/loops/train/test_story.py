@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
-from cuassay.model.loop import Cell, CellResult, Duplicates, Start
+from cuassay.model.loop import Start
 from cuassay.model.verdict import Decision
+from cuassay_loops.results import Cell, CellResult, Duplicates
 from cuassay_loops.train.story import decide_matrix, ranges, story
 
 

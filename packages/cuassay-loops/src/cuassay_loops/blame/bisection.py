@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Mapping
 
 from cuassay.errors import UsageError
-from cuassay.model.loop import BlameReport, PairedRun
 from cuassay.model.verdict import Decision
 from cuassay_loops.blame.subjects import Subject, UserSubject
 from cuassay_loops.blame.switches import BACKWARD, FORWARD
 from cuassay_loops.kernels import KernelFault
+from cuassay_loops.results import BlameReport, PairedRun
 from cuassay_loops.sequential import ALPHA, BAND, Monitor
 from cuassay_loops.train.losses import LossBand
 

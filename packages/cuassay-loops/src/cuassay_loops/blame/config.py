@@ -13,11 +13,11 @@ from cuassay.formats import load_candidate
 from cuassay.formats.modules import describe_failure, import_file
 from cuassay.inputs.seeds import new_root
 from cuassay.model.device import Device
-from cuassay.model.loop import Cell
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay_loops import presets, sites
 from cuassay_loops.blame.subjects import ModelSubject, Subject, Training, UserSubject
 from cuassay_loops.kernels import IsolatedKernel, Kernel
+from cuassay_loops.results import Cell
 from cuassay_loops.text.corpus import corpus
 from cuassay_loops.train import optimizers, trained
 from cuassay_loops.train.cell import Settings

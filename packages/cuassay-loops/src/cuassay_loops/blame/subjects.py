@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from cuassay.inputs.seeds import derive
-from cuassay.model.loop import Cell, Preset
 from cuassay_loops.blame.switches import Swap, Switch, installed
 from cuassay_loops.kernels import Kernel, Value
 from cuassay_loops.model.operators import SiteMode
+from cuassay_loops.results import Cell, Preset
 from cuassay_loops.sequential import LEAN, Group, Pair
 from cuassay_loops.text.corpus import corpus
 from cuassay_loops.train import pairs

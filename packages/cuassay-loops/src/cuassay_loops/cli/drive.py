@@ -12,9 +12,9 @@ from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json
 from cuassay.cli.sinks import say
 from cuassay.model import serial
 from cuassay.model.jobs import BlameJob, InferJob, LoopJob, TrainJob
-from cuassay.model.loop import BlameReport, InferReport, TrainReport
 from cuassay.model.verdict import Decision
 from cuassay_loops.cli.options import LoopForms
+from cuassay_loops.results import BlameReport, InferReport, TrainReport
 
 _CLEAR = "\r\x1b[2K"
 

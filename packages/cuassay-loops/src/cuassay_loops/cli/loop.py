@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from cuassay.cli.drive import require_home
-from cuassay.cli.verbs.capture import capture
 from cuassay_loops.cli.blame import blame
+from cuassay_loops.cli.capture import capture
 from cuassay_loops.cli.infer import infer
 from cuassay_loops.cli.train import train
 

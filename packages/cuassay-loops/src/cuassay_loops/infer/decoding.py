@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import torch
 
-from cuassay.model.loop import Quality
 from cuassay_loops.infer.paged import PAGE, PagedCache, decode_token
 from cuassay_loops.model.transformer import Transformer
+from cuassay_loops.results import Quality
 from cuassay_loops.sequential import Pair
 from cuassay_loops.text.corpus import Corpus
 

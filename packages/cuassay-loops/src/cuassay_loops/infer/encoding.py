@@ -15,13 +15,14 @@ import torch
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import derive, new_root
 from cuassay.model.device import Device
-from cuassay.model.loop import InferReport, LoopSettings, Preset
+from cuassay.model.loop import LoopSettings
 from cuassay_loops.infer.decoding import pair_of, same_bits
 from cuassay_loops.infer.reported import decided, reported
 from cuassay_loops.kernels import Kernel
 from cuassay_loops.model import minilm
 from cuassay_loops.model.encoder import Encoder, EncoderWeights, pooled
 from cuassay_loops.model.operators import Operators, SiteMode
+from cuassay_loops.results import InferReport, Preset
 from cuassay_loops.sequential import Group, Monitor, Pair
 from cuassay_loops.sites import Phase, Site
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import torch
 
-from cuassay.model.loop import Generation
 from cuassay_loops.infer.paged import PAGE, PagedCache, decode_token
 from cuassay_loops.model.transformer import Transformer
+from cuassay_loops.results import Generation
 
 
 def compare_generation(

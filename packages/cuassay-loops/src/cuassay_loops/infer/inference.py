@@ -11,7 +11,7 @@ import torch
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import derive, new_root
 from cuassay.model.device import Device
-from cuassay.model.loop import InferReport, LoopSettings, Preset
+from cuassay.model.loop import LoopSettings
 from cuassay_loops.infer import decoding, generation, graphed, lengthening
 from cuassay_loops.infer.decoding import LogitTally, forced, pairs, same_bits
 from cuassay_loops.infer.paged import exact_logits, prefill
@@ -20,6 +20,7 @@ from cuassay_loops.kernels import Kernel
 from cuassay_loops.model.operators import Operators, SiteMode
 from cuassay_loops.model.routing import ForcedRoutes
 from cuassay_loops.model.transformer import POSITIONS, Transformer
+from cuassay_loops.results import InferReport, Preset
 from cuassay_loops.sequential import Group, Left, Monitor
 from cuassay_loops.sites import Phase, Site
 from cuassay_loops.text.corpus import corpus

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from cuassay.inputs.seeds import derive
-from cuassay.model.loop import LengthPoint
 from cuassay_loops.infer.paged import PAGE
 from cuassay_loops.kernels import Kernel, Value
 from cuassay_loops.model.operators import Operators
+from cuassay_loops.results import LengthPoint
 from cuassay_loops.sequential import BAND
 
 _DRAWS = 6  # all of them beyond the band: one chance in 20**6 for a correct kernel

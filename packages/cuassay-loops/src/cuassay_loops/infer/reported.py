@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cuassay.model.device import Device
-from cuassay.model.loop import InferReport, LoopSettings, Preset
+from cuassay.model.loop import LoopSettings
 from cuassay.model.verdict import Decision
 from cuassay_loops.kernels import KernelFault
+from cuassay_loops.results import InferReport, Preset
 from cuassay_loops.sequential import ALPHA, Left
 from cuassay_loops.sites import Site
 

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from cuassay.model.loop import Preset
 from cuassay_loops.model import experts, layers
 from cuassay_loops.model.operators import Operators
+from cuassay_loops.results import Preset
 
 THETA = 10_000.0
 POSITIONS = 4096  # rows of the rotary tables

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cuassay.model.loop import BlameReport, PairedRun
 from cuassay.report.clean import clean, html_text, json_island, one_line
 from cuassay.report.json_report import plain_number
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
 from cuassay_loops.report.train_words import surroundings, table
+from cuassay_loops.results import BlameReport, PairedRun
 
 SCHEMA = "cuassay/blame/1"
 _HEADER = ("run", "kernels active", "part", "outcome", "step", "where", "deviation", "noise")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from cuassay.model.loop import InferReport
 from cuassay.report.clean import html_text, json_island, one_line
 from cuassay_loops.report import infer_words
 from cuassay_loops.report.train_page import STYLE, Frame
+from cuassay_loops.results import InferReport
 
 
 def page(report: InferReport) -> str:

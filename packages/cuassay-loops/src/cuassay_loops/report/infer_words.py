@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cuassay.model.loop import Generation, InferReport
 from cuassay.report.clean import clean, one_line
 from cuassay.report.json_report import plain_number
 from cuassay.report.markdown import code as markdown_code
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
 from cuassay_loops.report.train_words import surroundings, table
+from cuassay_loops.results import Generation, InferReport
 
 SCHEMA = "cuassay/infer/1"
 _HEADER = ("logits of", "mean KL", "worst KL", "top-1", "top-5", "perplexity")

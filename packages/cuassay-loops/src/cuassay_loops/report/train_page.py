@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from string import Template
 
-from cuassay.model.loop import CellResult, TrainReport
 from cuassay.report.clean import html_text, json_island, one_line
 from cuassay_loops.report import train_words
+from cuassay_loops.results import CellResult, TrainReport
 
 _WIDTH, _HEIGHT = 360.0, 170.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 8.0, 10.0, 24.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cuassay.model.loop import CellResult, Duplicates, TrainReport
 from cuassay.report.clean import clean, one_line
 from cuassay.report.json_report import plain_number
 from cuassay.report.markdown import code as markdown_code
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
+from cuassay_loops.results import CellResult, Duplicates, TrainReport
 
 SCHEMA = "cuassay/train/1"
 _NO_NUMBER = "–"

@@ -16,9 +16,9 @@ import torch
 
 from cuassay.inputs.seeds import derive
 from cuassay.model.device import Device
-from cuassay.model.loop import Cell, CellResult, Curves, Preset
 from cuassay_loops.kernels import Kernel, KernelFault, NoVerdict
 from cuassay_loops.model.operators import SiteMode
+from cuassay_loops.results import Cell, CellResult, Curves, Preset
 from cuassay_loops.sequential import ALPHA, Monitor, Pair
 from cuassay_loops.text.corpus import Corpus, corpus
 from cuassay_loops.train import confident, optimizers, pairs

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from cuassay.inputs.seeds import derive
-from cuassay.model.loop import Cell, Duplicates
 from cuassay_loops.kernels import KernelFault, NoVerdict
 from cuassay_loops.model.operators import SiteMode
+from cuassay_loops.results import Cell, Duplicates
 from cuassay_loops.sequential import BAND
 from cuassay_loops.text.corpus import corpus
 from cuassay_loops.train import pairs

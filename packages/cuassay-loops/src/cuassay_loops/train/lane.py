@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cuassay.inputs.seeds import derive
-from cuassay.model.loop import Cell, Start
+from cuassay.model.loop import Start
 from cuassay_loops.model.operators import Operators, SiteMode
 from cuassay_loops.model.transformer import Transformer
+from cuassay_loops.results import Cell
 from cuassay_loops.sequential import Group
 from cuassay_loops.sites import SITES, Phase
 from cuassay_loops.train import pairs

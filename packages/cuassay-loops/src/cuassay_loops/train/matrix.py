@@ -17,16 +17,9 @@ from cuassay.home import home
 from cuassay.inputs.seeds import new_root
 from cuassay.model import serial
 from cuassay.model.device import Device
-from cuassay.model.loop import (
-    Cell,
-    CellResult,
-    Duplicates,
-    LoopSettings,
-    Preset,
-    Start,
-    TrainReport,
-)
+from cuassay.model.loop import LoopSettings, Start
 from cuassay_loops.kernels import Kernel
+from cuassay_loops.results import Cell, CellResult, Duplicates, Preset, TrainReport
 from cuassay_loops.sequential import ALPHA
 from cuassay_loops.sites import Phase, Site
 from cuassay_loops.text.corpus import corpus

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from cuassay.model.loop import CellResult, Duplicates
 from cuassay.model.verdict import Decision
+from cuassay_loops.results import CellResult, Duplicates
 
 
 def decide_matrix(

@@ -11,8 +11,9 @@ import torch
 from cuassay.home import cache_dir
 from cuassay.model import serial
 from cuassay.model.device import Device
-from cuassay.model.loop import Cell, Preset, Start
+from cuassay.model.loop import Start
 from cuassay_loops.model.operators import SiteMode
+from cuassay_loops.results import Cell, Preset
 from cuassay_loops.text.corpus import corpus
 from cuassay_loops.train import confident
 from cuassay_loops.train.lane import Learner
