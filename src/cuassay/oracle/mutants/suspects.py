@@ -7,6 +7,7 @@ are many, and inputs that tell the faults of `faults` apart tell most of these a
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -162,8 +163,8 @@ def _of_masks(name: str, args: Args) -> Iterator[Fault]:
         for places, said in ((1, "later"), (-1, "earlier")):
             moved = functools.partial(_moved_mask, places=places)
             yield Fault("mask", f"mask one column {said}", "masks that end inside of rows", moved)
-    place = next((n for n in (1, 2) if _is_lowest(args[n])), None)
-    for value in _LOWEST if place is not None else ():
+    hiding = [place for place in (1, 2) if _is_lowest(args[place])]
+    for place, value in itertools.product(hiding, _LOWEST):
         shown_by = "scores whose largest one is not far above it"
         hidden = functools.partial(_with_hidden, place=place, value=value)
         yield Fault("constant", f"`{value:g}` for `-inf` behind the mask", shown_by, hidden)
