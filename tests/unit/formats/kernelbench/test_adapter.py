@@ -28,7 +28,9 @@ def build(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         "unused", init=[8], state=[], built={"features": [[0]]}, count=1, call="", cls="Unused"
     )
     known: dict[str, Any] = {}
-    exec(text.partition("from unused import")[0].replace('"cuda"', '"cpu"'), known)
+    gpu = 'f"cuda:{_cuassay_torch.cuda.current_device()}"'
+    assert gpu in text
+    exec(text.partition("from unused import")[0].replace(gpu, '"cpu"'), known)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     found: Callable[..., Any] = known["_cuassay_build"]
     return found
