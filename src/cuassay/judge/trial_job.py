@@ -68,9 +68,9 @@ def judge_candidate(
     if job.precision is not None:
         problem = dataclasses.replace(problem, precision=job.precision)
     candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
-    notes += filter(None, [chosen_note(problem)])
     for note in notes:
         emit(Progress(text=note))
+    notes += filter(None, [chosen_note(problem)])
     device = choose_device(job.device)
     build.prepare(candidate, device=device, notify=lambda text: emit(Progress(text=text)))
     toolchain = build.toolchain(device)

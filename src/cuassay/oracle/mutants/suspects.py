@@ -191,14 +191,14 @@ def _of_ignored(args: Args) -> Iterator[Fault]:
         kept = torch.where(target == ignored, target % classes, target)
         return op(scores, kept, weight, reduction, -classes - 1, **kwargs)
 
-    yield Fault("mask", "targets that are to be ignored are counted", shown_by, counted)
+    yield Fault("mask", "targets counted that are to be ignored", shown_by, counted)
 
     def divided(op: Any, args: Args, kwargs: Kwargs) -> Any:
         loss, total = op(*args, **kwargs)
         return loss * total / args[1].numel(), total
 
     if args[2] is None and args[3] == _MEAN:
-        words = "the mean is over all targets, ignored ones too"
+        words = "the mean over all targets, ignored ones too,"
         yield Fault("divisor", words, shown_by, divided)
 
 

@@ -181,3 +181,24 @@ def test_a_power_test_does_not_ask_for_them() -> None:
 
 def test_the_right_kernel_is_no_suspect() -> None:
     assert not _alike(_mutants(_rms, 1e-6, suspects=True), _rms, 2e-2)
+
+
+def _counted(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(x, target)
+
+
+def _divided(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(x, target, ignore_index=0, reduction="sum") / target.numel()
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"), [(_counted, "targets counted"), (_divided, "over all targets")]
+)
+def test_targets_that_are_to_be_ignored_have_suspects(broken: Function, words: str) -> None:
+    target = torch.tensor([0, 3, 7, 0, 39, 1])
+
+    def right(x: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(x, target, ignore_index=0)
+
+    said = _alike(_mutants(right, suspects=True), lambda x: broken(x, target))
+    assert any(words in one for one in said), said
