@@ -82,11 +82,13 @@ class DeviceAccess:
         return status.value != 0
 
     def fill(self, address: int, byte: int, size: int) -> None:
-        """Fill memory with one byte."""
+        """Fill memory with one byte; it is there once `write` returns, which has to follow.
+
+        On a busy GPU each wait takes milliseconds, and a loop in torch allocates thousands of times.
+        """
         with self.current():
             where, count = ctypes.c_uint64(address), ctypes.c_size_t(size)
             self._call("cuMemsetD8Async", where, ctypes.c_ubyte(byte), count, self._stream)
-            self._call("cuStreamSynchronize", self._stream)
 
     def read(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
         """Yield the bytes of each (address, size): one wait for as many as are staged at once."""
