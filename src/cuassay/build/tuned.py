@@ -138,8 +138,21 @@ def tune_once(folder: Path) -> None:
         self.__dict__["do_bench"] = brief  # where a cached property keeps its value
         return bench(self, *given, **named)
 
+    def note(self: Any) -> None:
+        # Write a choice unless another process was first: all of a trial's processes use one
+        if self.__dict__.pop("_cuassay_open", False) and hasattr(self, "best_config"):
+            place = notes / _name(self)
+            with contextlib.suppress(OSError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                own = place.with_suffix(f".{os.getpid()}")
+                own.write_text(str(self.best_config), encoding="utf-8")
+                with contextlib.suppress(FileExistsError):
+                    os.link(own, place)
+                own.unlink()
+
     @functools.wraps(prune)
     def chosen_alone(self: Any, *given: Any, **named: Any) -> Any:
+        note(self)  # a library's autotuner may have a `run` of its own
         usable = prune(self, *given, **named)
         if len(usable) < 2 or _whole:
             return usable
@@ -153,17 +166,7 @@ def tune_once(folder: Path) -> None:
     @functools.wraps(run)
     def noting(self: Any, *given: Any, **named: Any) -> Any:
         result = run(self, *given, **named)
-        if self.__dict__.pop("_cuassay_open", False):
-            # Write a choice unless another process was first: all of a trial's processes use one
-            note = notes / _name(self)
-            choice = str(self.best_config)
-            with contextlib.suppress(OSError):
-                note.parent.mkdir(parents=True, exist_ok=True)
-                own = note.with_suffix(f".{os.getpid()}")
-                own.write_text(choice, encoding="utf-8")
-                with contextlib.suppress(FileExistsError):
-                    os.link(own, note)
-                own.unlink()
+        note(self)
         return result
 
     tuner.__init__, tuner._bench, tuner.run = count, briefly, noting

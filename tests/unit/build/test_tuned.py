@@ -155,6 +155,29 @@ def test_lists_of_one_configuration_are_not_counted(folder: Path) -> None:
     assert tuned.lists() == 1
 
 
+class _OfALibrary(Autotuner):  # type: ignore[misc]
+    """An autotuner whose `run` is its own, as FlagGems has one."""
+
+    def run(self, *given: Any, **named: Any) -> None:
+        self.nargs = dict(zip(self.arg_names, given, strict=False))
+        timings = {
+            config: self._bench(*given, config=config, **named)
+            for config in self.prune_configs(named)
+        }
+        self.best_config = min(timings, key=timings.__getitem__)
+
+
+def test_a_librarys_autotuner_tunes_once_too(folder: Path) -> None:
+    called: Calls = []
+    configs = [Config({"BLOCK": block}) for block in (8, 2, 4)]
+    tuner = _OfALibrary(_Kernel(called), ["x", "n", "BLOCK"], configs, ["n"], None, None)
+    tuner.run(object(), 16)
+    assert called == _BRIEF
+    called.clear()
+    tuner.run(object(), 17)
+    assert called == _ALONE
+
+
 def test_only_autotuners_that_were_called_have_chosen(folder: Path) -> None:
     assert tuned.choices() == 0
     _process()
