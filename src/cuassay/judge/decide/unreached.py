@@ -33,7 +33,11 @@ _MAKES_CODE = ("exec", "eval", "compile")
 _COMPUTED = ast.Compare | ast.BinOp | ast.UnaryOp | ast.Call | ast.Subscript
 _MACHINE = ("os", "platform", "multiprocessing", "psutil")  # modules
 _CLOCKS = ("time", "datetime")
-_THREADS = ("get_num_threads", "get_num_interop_threads")
+# What a process is set to as a whole, and no judged call changes.
+_SETTINGS = (
+    "get_num_threads", "get_num_interop_threads", "is_initialized", "get_world_size", "get_rank",
+    "get_float32_matmul_precision", "are_deterministic_algorithms_enabled", "allow_tf32",
+)  # fmt: skip
 _MAKING = ("zeros", "ones", "empty", "full", "tensor", "new_", "arange")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Chosen = ast.IfExp | ast.BoolOp | ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -76,7 +80,7 @@ def _constants(
     """Return expressions that came to one value in all judged calls, the smallest alone.
 
     A mask or another result of tensors counts by itself. A number counts where one of its operands
-    was not the same each time, or where the machine gave it.
+    was not the same each time, or where the machine or a setting of the process gave it.
     """
     machine = _names_of(tree, _MACHINE)
 
@@ -101,7 +105,7 @@ def _constants(
         varied = any(len(held(part)) > 1 for part in parts)
         given = any(
             (isinstance(one, ast.Name) and one.id in machine)
-            or (isinstance(one, ast.Attribute) and one.attr in _THREADS)
+            or (isinstance(one, ast.Attribute) and one.attr in _SETTINGS)
             for one in ast.walk(node)
         )
         if varied or given or value in ("true", "false"):

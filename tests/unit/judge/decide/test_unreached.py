@@ -211,6 +211,10 @@ CALLS = (
         ("return x + (torch.get_num_threads() > 10**9)",
          [f"always {THREADS}: torch.get_num_threads()"]),
         ("return (lambda y: y * (1 - (rows == 77)))(x)", ["always False: rows == 77"]),
+        ("return x * len(torch.get_float32_matmul_precision())",
+         ["always 'highest': torch.get_float32_matmul_precision()"]),
+        ("return x + float(torch.distributed.is_initialized())",
+         ["always False: torch.distributed.is_initialized()"]),
     ],
 )  # fmt: skip
 def test_an_expression_that_never_changed_is_named(
@@ -231,6 +235,8 @@ def test_an_expression_that_never_changed_is_named(
         "if rows > 99 or x.dim() > 2:\n        raise ValueError(rows)\n    return x",
         "return x.masked_fill(x > 2, float('-inf')) * 2",
         "return x if rows > 99 else x * 1.0",
+        "name = 'rows' * rows\n    return x * len(name)",
+        "return x.to(getattr(torch, 'float32'))",
         "total = 0\n    for n in range(rows):\n        total += n % 2\n    return x + total",
         "return f'{rows > 99}' and x",
     ],

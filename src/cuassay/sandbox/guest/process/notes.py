@@ -243,7 +243,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     def note(number: int, value: Any) -> Any:
         if active and number not in full:
             kind = kind_of(value)
-            if kind in scalars:
+            if kind in scalars or kind is str:
                 found: tuple[str, ...] = (text_of(value)[:40],)
             elif kind is tensor:
                 found = looked(value)
