@@ -84,7 +84,7 @@ class DeviceAccess:
     def fill(self, address: int, byte: int, size: int) -> None:
         """Fill memory with one byte; it is there once `write` returns, which has to follow.
 
-        On a busy GPU each wait takes milliseconds, and a loop in torch allocates thousands of times.
+        On a busy GPU each wait takes milliseconds, and a loop in torch allocates a thousand times.
         """
         with self.current():
             where, count = ctypes.c_uint64(address), ctypes.c_size_t(size)
