@@ -156,9 +156,10 @@ def landlock_scopes() -> None:
     """
     if landlock_version() < 6:
         return
-    attributes = struct.pack("QQQ", 0, 0, _SCOPES)
-    ruleset = _ruleset(attributes)
+    # Rules that do not speak of moves between folders forbid them all the same.
+    ruleset = _ruleset(struct.pack("QQQ", _REFER, 0, _SCOPES))
     try:
+        _allow(ruleset, "/", _REFER)
         _check(_libc.syscall(_SYS_LANDLOCK + 2, ruleset, 0), "landlock_restrict_self")
     finally:
         os.close(ruleset)
