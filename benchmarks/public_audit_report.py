@@ -198,7 +198,7 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Rul
         f"- Generated kernels: {_tried(rows, kernels)}. "
         f"{others} references, examples and library kernels have a verdict beside them.\n"
         f"- REJECTED among decided kernels that have to be ACCEPTED: "
-        f"{share(_rejected(trusted), len(trusted))}.\n"
+        f"{_with_rulings(trusted, rulings)}.\n"
         f"- REJECTED among decided kernels that their publisher accepts: "
         f"{share(_rejected(shipped), len(shipped))}.\n"
         f"- Of these {_rejected(shipped)}, by adjudication: {_settled(shipped, rulings)}.\n"
@@ -218,7 +218,7 @@ def summary(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Ru
     lines = [
         ("generated kernels", _tried(rows, kernels)),
         ("REJECTED of decided kernels that have to be ACCEPTED",
-         share(_rejected(trusted), len(trusted))),
+         _with_rulings(trusted, rulings)),
         ("REJECTED of decided kernels that their publisher accepts",
          share(_rejected(shipped), len(shipped))),
         (f"of these {_rejected(shipped)}", _settled(shipped, rulings, needs=False)),
@@ -237,6 +237,12 @@ def _tried(rows: Iterable[Row], kernels: Iterable[Kernel]) -> str:
         f"{ends['REJECTED']} REJECTED, {ends['INCONCLUSIVE']} INCONCLUSIVE, {ends['']} without "
         "a verdict"
     )
+
+
+def _with_rulings(trusted: Sequence[Row], rulings: Sequence[Ruling]) -> str:
+    """Return the share that is REJECTED and, where there is any, what adjudication says of it."""
+    text = share(_rejected(trusted), len(trusted))
+    return f"{text}; {_settled(trusted, rulings, needs=False)}" if _rejected(trusted) else text
 
 
 def _settled(rows: Iterable[Row], rulings: Sequence[Ruling], *, needs: bool = True) -> str:

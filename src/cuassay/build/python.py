@@ -33,6 +33,7 @@ _NEEDS_GPU = (
     "cannot import name '_cuda",  # from torch._C
     "has no attribute '_cuda",
     "No CUDA GPUs are available",
+    "no CUDA-capable device is detected",  # from the runtime, where torch was built for CUDA
     "0 active drivers",
     "Tried to instantiate dummy base class",
     "not supported in interpreter mode",

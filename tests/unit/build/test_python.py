@@ -182,6 +182,13 @@ def test_what_only_a_gpu_can_do_is_a_missing_tool(tmp_path: Path) -> None:
             built.call()
 
 
+def test_what_the_runtime_says_of_a_gpu_that_is_hidden_is_a_missing_tool(tmp_path: Path) -> None:
+    words = "CUDA error: no CUDA-capable device is detected"
+    built = load(tmp_path, f"def run():\n    raise RuntimeError({words!r})\n")
+    with pytest.raises(MissingToolError, match="needs an NVIDIA GPU"):
+        built.call()
+
+
 def test_causes_in_a_ring_come_to_an_end(tmp_path: Path) -> None:
     source = (
         "def run(x):\n    error = ValueError('wrong shape')\n"
