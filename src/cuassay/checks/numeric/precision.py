@@ -83,7 +83,10 @@ class Num003(Check):
         found = answers.compare(read.case, read.items)
         for least, comparison in zip(found, strict, strict=True):
             worst = comparison.worst
-            if least.precision is Precision.STRICT or not least.passed or worst is None:
+            # A wider family that explained other answers is asked first: the strict one may do too.
+            if least.precision is Precision.STRICT or not least.passed or comparison.passed:
+                continue
+            if worst is None:
                 continue
             yield self.finding(
                 f"{least.output}: the error needs {least.precision.condition.partition(': ')[2]} "
