@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
+from torch._prims_common import make_contiguous_strides_for
 
 from cuassay.errors import MissingToolError
 from cuassay.model.device import Device
@@ -131,6 +132,10 @@ class World:
         self._groups = groups
         folder = tempfile.mkdtemp(prefix="ranks-")
         gpus = torch.cuda.device_count() if device.on_gpu else 0
+        if not device.on_gpu:
+            # The first symmetric tensor of a process loads 500 modules of torch. Ranks are forks of
+            # this process: where each loaded them, eight were silent for 30 s on a busy machine.
+            make_contiguous_strides_for((1,))
         for number in range(size * groups):
             place = Place(
                 rank=number,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -213,6 +215,34 @@ def test_a_rank_that_spins_is_named_with_its_line(
         opened(spins, 2).run(_calls(2), Timing())
     assert "rank 1 does not return" in str(raised.value)
     assert "rank 0 waits in all_reduce" in str(raised.value)
+
+
+_FIRST_MEMORY = """
+import sys
+import torch
+from torch.distributed import _symmetric_memory as symmetric
+from tests.unit.sandbox.guest.ranks.test_world import RECIPE, _answers
+from cuassay.catalog import registry
+from cuassay.model.device import CPU
+from cuassay.sandbox.guest.ranks.world import World
+
+def loaded(x):
+    before = len(sys.modules)
+    symmetric.empty(2)
+    return torch.full((2,), float(len(sys.modules) - before))
+
+problem = registry.get("all_reduce")
+world = World(2, 1, function=loaded, problem=problem, recipe=RECIPE, device=CPU)
+print(max(count for answers in _answers(world, 2) for count in answers))
+world.close()
+"""
+
+
+def test_the_first_symmetric_memory_of_a_rank_loads_next_to_nothing() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _FIRST_MEMORY], capture_output=True, text=True, check=False
+    )
+    assert float(ended.stdout) < 10, ended.stderr
 
 
 def test_two_groups_do_not_mix(opened: Open) -> None:
