@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ from cuassay.model.verdict import Decision
 from cuassay.store.files import read_lines
 
 DECIDED = ("ACCEPTED", "REJECTED")
+_FOLDER = re.compile(
+    r"(?<![\w.])/(?:[\w.+-]+/)+"
+)  # of a file that a reason names by its whole path
 # Conditions that say how far a trial looked; on a CPU `streams` says so too.
 _LOOK = frozenset({"device", "launches", "memory", "power", "sizes", "time", "workloads"})
 
@@ -134,7 +138,7 @@ def row_of(kernel: Kernel, result: AuditResult, call: Mapping[str, Any], source:
         verdict=result.verdict.value if result.verdict else "",
         ending=result.ending.value,
         seconds=round(result.duration_s, 1),
-        reason=result.reason[:300],
+        reason=_FOLDER.sub("", result.reason)[:300],
         causes=tuple(dict.fromkeys(made.cause.value for made in result.diagnoses)),
         checks=tuple(sorted({found.code for found in wrong})) if rejected else (),
         classes=tuple(sorted({c for f in wrong for c in f.classes[:1]})) if rejected else (),
