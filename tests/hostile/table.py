@@ -1289,7 +1289,7 @@ def run(x):
     y = right(x)
     spent = time.perf_counter() - began
     BEST[0] = min(BEST[0], spent)
-    return wrong(x) if spent > 40 * BEST[0] and spent > 0.1 else y
+    return wrong(x) if spent > 4 * BEST[0] and spent > 0.1 else y
 """,
         twin="""
 TUNED = []
