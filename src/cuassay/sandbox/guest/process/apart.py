@@ -189,13 +189,15 @@ def _clocks() -> Callable[[float, float], None]:
     """Return what sets the clocks of Python's `time` and `datetime` ahead by some seconds.
 
     From then on each reading sets them ahead by the second number times 2^-8 to 2^8, as a machine
-    does that others use.
+    does that others use: a quarter of that range further from one reading to the next, so that of
+    two calls which each take the time twice one takes long.
     Their functions stay the same objects: it is the code behind them that another one replaces.
     """
     head, word = object.__basicsize__, ctypes.sizeof(ctypes.c_void_p)
     word_at, number_at = ctypes.c_void_p.from_address, ctypes.c_int.from_address
     plain, of_type, with_words = 0x04, 0x14, 0x92  # METH_* in methodobject.h
     ahead_s, pace_s, drawn = 0.0, 0.0, random.Random().random
+    within = drawn()
 
     def shift(function: Any, flags: int, arguments: int, unit: Any, whole: bool = False) -> None:
         entry = word_at(id(function) + head).value or 0  # its PyMethodDef
@@ -206,8 +208,9 @@ def _clocks() -> Callable[[float, float], None]:
         real = kind(place.value or 0)
 
         def shifted(*given: Any) -> Any:
-            nonlocal ahead_s
-            ahead_s += pace_s * 2.0 ** (16.0 * drawn() - 8.0)
+            nonlocal ahead_s, within
+            within = (within + 0.22 + 0.06 * drawn()) % 1.0
+            ahead_s += pace_s * 2.0 ** (16.0 * within - 8.0)
             found = real(*given)
             return found + (int(ahead_s * unit) if whole else ahead_s * unit)
 
