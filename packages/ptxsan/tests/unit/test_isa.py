@@ -24,8 +24,9 @@ _ROOT = Path(ptxsan.__file__).parent
 # What tests the machine spells PTX itself; the runtime names its handlers after instructions;
 # the host's part reads C++, where `min` is a function.
 _ELSEWHERE = ("fuzz", "runtime", "numerics", "host")
-# Emits the same instructions over a finite field; lists the modules of emitters.
-_MEANING = ("algebra.py", "registry.py")
+# Emits the same instructions over a finite field; writes instructions in the places of multimem;
+# lists the modules of emitters.
+_MEANING = ("algebra.py", "multicast.py", "registry.py")
 _HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"
 _WGMMA = """.visible .entry k(.param .u64 a)
 {
