@@ -86,7 +86,8 @@ def test_what_a_call_without_data_keeps_is_not_kept(tmp_path: Path) -> None:
     values = [torch.ones(4, 48), torch.eye(48), torch.zeros(48)]
 
     def call(device: str) -> torch.Tensor:
-        made: torch.Tensor = reference(*(value.to(device) for value in values), 48, 0)
+        made = reference(*(value.to(device) for value in values), 48, 0)
+        assert isinstance(made, torch.Tensor)
         return made
 
     before = call("cpu")
