@@ -31,7 +31,7 @@ from cuassay.checks.judgement import Answers, Judgement
 from cuassay.checks.needs import Process, Split, When
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError, ReferenceError_
-from cuassay.judge.decide.confirm import confirmed, marginal
+from cuassay.judge.decide.confirm import confirmed, marginal, seen_again
 from cuassay.judge.decide.control import Control
 from cuassay.judge.decide.tally import Tally
 from cuassay.judge.plan.allowance import AllowanceSpentError
@@ -465,13 +465,17 @@ class Examination:
                     "within twice the spread of the reference, which is not deterministic",
                 )
         findings = await self._pinned(scenario, run, findings)
+
+        async def judged(again: Scenario) -> Sequence[Finding]:
+            if self._ill_conditioned(again):
+                raise CannotJudgeError("ill-conditioned")
+            return judge_scenario(self._trial, check, again, await self._run(again)).findings
+
+        findings = [
+            await seen_again(check.again(scenario, finding), finding, judged=judged)
+            for finding in findings
+        ]
         if marginal(findings) and scenario.cases:
-
-            async def judged(again: Scenario) -> Sequence[Finding]:
-                if self._ill_conditioned(again):
-                    raise CannotJudgeError("ill-conditioned")
-                return judge_scenario(self._trial, check, again, await self._run(again)).findings
-
             luck = await confirmed(self._trial, scenario, findings, judged=judged)
             findings, reason = ([], luck) if luck else (findings, reason)
         if reason and await self._withheld(scenario, run):

@@ -15,9 +15,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from cuassay.errors import CannotJudgeError
+from cuassay.model.jobs import QUICK_S
 from cuassay.model.verdict import Profile
-
-QUICK_S = 120.0
 
 
 class BudgetSpentError(CannotJudgeError):

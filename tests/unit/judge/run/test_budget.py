@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.judge.run.budget import QUICK_S, Budget, BudgetSpentError
+from cuassay.judge.run.budget import Budget, BudgetSpentError
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile
 from cuassay.sandbox.host.nursery import Nursery
