@@ -234,7 +234,7 @@ def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None, runs: int = 
 
     On the largest workload of at most `limit` elements, by default as many as can be run once
     a mutant, for which a run in float64 has room, and `runs` of them time; None where none is
-    small enough.
+    small enough, or nobody stated a rule.
     """
     limit = limit or _most_elements(trial)
     pairs = [(workload, benchmark_case(trial, workload)) for workload in affordable(trial)]
@@ -248,6 +248,9 @@ def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None, runs: int = 
     if not fitting:
         return None
     workload, case = fitting[0]
+    tolerance = workload.tolerance
+    if tolerance is None:
+        return None
     try:
         inputs = list(trial.inputs(case).values())
         expected: tuple[torch.Tensor, ...] = trial.truths.as_written(inputs)
@@ -256,6 +259,6 @@ def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None, runs: int = 
 
     def accepts(implementation: Implementation) -> bool:
         pairs = zip(implementation(inputs), expected, strict=True)
-        return all(matched_ratio(got, want, workload.tolerance)[0] for got, want in pairs)
+        return all(matched_ratio(got, want, tolerance)[0] for got, want in pairs)
 
     return accepts
