@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cuassay.contract.memory import TRUTH_RUNS
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements
 from cuassay.judge.decide.benchmark_rule import affordable, benchmark_case
@@ -14,6 +15,7 @@ from cuassay.judge.measure.kills import MARGIN, CaseKills, all_mutants, try_case
 from cuassay.judge.measure.legal_search import SEARCH_SEED, search_cases
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
+from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.turns import in_turns
 from cuassay.model.verdict import Power, Profile
@@ -80,7 +82,9 @@ def power_of_inputs(trial: JudgeTrial) -> Power | None:
     limit, runs = trial.effort.power_mutants, trial.runs_within(cases[0])
     if runs is not None:
         limit = min(limit, runs // 2)
-        cases = cases[: runs // max(limit, 1)]
+        # A case takes a run for each mutant, and those of its truths, one a family.
+        truths = TRUTH_RUNS * len(policy_of(trial.problem).families)
+        cases = cases[: max(1, runs // max(limit + truths, 1))]
     if not limit:
         return None
     try:

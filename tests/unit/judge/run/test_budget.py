@@ -51,6 +51,17 @@ def test_time_that_is_held_does_not_count() -> None:
         assert budget.is_spent  # it stays so
 
 
+def test_the_last_eighth_is_left_to_what_is_executed_already() -> None:
+    clock = _Clock()
+    budget = Budget(80.0, clock=clock)
+    clock.now += 69
+    assert not budget.is_nearly_spent
+    clock.now += 1
+    assert budget.is_nearly_spent
+    assert not budget.is_spent
+    assert not Budget(None, clock=clock).is_nearly_spent
+
+
 def test_waiting_may_be_said_more_than_once() -> None:
     clock = _Clock()
     budget = Budget(10.0, clock=clock)
