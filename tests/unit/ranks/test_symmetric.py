@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symmetric
 
+from cuassay.build.cuda_facade import cuda_facade
 from cuassay.catalog import registry
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import CPU
@@ -166,3 +167,19 @@ def test_words_are_written_by_torchs_own_name(called: Call) -> None:
         return words
 
     assert called(writes) == [[5.0, 0.0, 7.0, 7.0, 0.0]] * 2
+
+
+def test_what_a_kernel_for_a_gpu_asks_for_is_memory_of_the_cpu(called: Call) -> None:
+    def on_cuda(x: torch.Tensor) -> torch.Tensor:
+        with cuda_facade():
+            buffer = symmetric.empty(x.shape, dtype=x.dtype, device="cuda")
+            group: Any = dist.group.WORLD
+            memory = symmetric.rendezvous(buffer, group)
+            buffer.copy_(x)
+            memory.barrier()
+            total = torch.zeros_like(x)
+            for rank in range(memory.world_size):
+                total += memory.get_buffer(rank, x.shape, x.dtype)
+            return total
+
+    assert called(on_cuda) == [[3.0] * 3] * 2
