@@ -20,6 +20,9 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed import _symmetric_memory as symmetric
 
+from cuassay.errors import MissingToolError
+from cuassay.model.ranks import other_way
+
 _SIGNALS = 1 << 20  # tags of signals begin here
 _ALIGNED_BYTES = 16
 Told = tuple[Any, ...]  # what another rank needs to map a part
@@ -103,7 +106,9 @@ class SharedMemory:
         return False
 
     def set_backend(self, name: str) -> None:
-        """Take the name of a backend: there is one."""
+        """Take the name of a backend. Raises MissingToolError for one that this is not."""
+        if name != self.get_backend(None):
+            raise MissingToolError(other_way(f"symmetric memory of the backend {name}"))
 
     def get_backend(self, device: object) -> str:
         """Return the name of torch's backend that this stands for."""
