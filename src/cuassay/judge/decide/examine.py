@@ -467,9 +467,10 @@ class Examination:
         findings = await self._pinned(scenario, run, findings)
 
         async def judged(again: Scenario) -> Sequence[Finding]:
-            if self._ill_conditioned(again):
+            other = await self._run(again)
+            if self._ill_conditioned(check, again, other):
                 raise CannotJudgeError("ill-conditioned")
-            return judge_scenario(self._trial, check, again, await self._run(again)).findings
+            return judge_scenario(self._trial, check, again, other).findings
 
         findings = [
             await seen_again(check.again(scenario, finding), finding, judged=judged)

@@ -18,14 +18,14 @@ _MOST = 1 << 31  # elements of a factor, which places of 32 bits count
 _TILE = 32  # rows and columns of a program
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _exponents(values):  # type: ignore[no-untyped-def]
     """Return the power of two below each magnitude, 0 for 0."""
     bits = values.to(tl.int64, bitcast=True) & 0x7FF0000000000000
     return bits.to(tl.float64, bitcast=True)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _cut(values):  # type: ignore[no-untyped-def]
     """Return numbers of fewer than 63 bits cut toward zero."""
     return values.to(tl.int64).to(tl.float64)
@@ -76,6 +76,15 @@ def _short_kernel(  # type: ignore[no-untyped-def]
         first += BLOCK
     at = row[:, None] * columns + column[None, :]
     tl.store(out + at, total, mask=in_rows[:, None] & in_columns[None, :])
+
+
+def supports(left: Tensor, right: Tensor) -> bool:
+    """Whether (m, k) x (k, n) has products enough for the kernel, and elements that it can count.
+
+    Its compilation takes longer than the plain path takes for a small product.
+    """
+    products = left.shape[0] * left.shape[1] * right.shape[1]
+    return products >= _LEAST and max(left.numel(), right.numel()) < _MOST
 
 
 def short_sums(left: Tensor, right: Tensor, *, block: int, finest: float, least: float) -> Tensor:
