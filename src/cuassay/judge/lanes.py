@@ -288,7 +288,11 @@ class CheckLane:
         except BuildStopped as stopped:
             if lanes.built:  # other lanes meet it too
                 lanes.built = False
-                lanes.teller.stop(_build_report(stopped))
+                outcome: Outcome = Skipped(reason=stopped.reason)
+                if stopped.finding is not None:
+                    outcome = Failed(findings=(stopped.finding,))
+                title = "The candidate builds and imports"
+                lanes.teller.stop(CheckReport(code="BUILD001", title=title, outcome=outcome))
             return
         finally:
             self._examination = None
@@ -316,11 +320,3 @@ class CheckLane:
         await self.executor.make_ready(scenario)  # others need not wait for that
         async with heavy:
             yield
-
-
-def _build_report(stopped: BuildStopped) -> CheckReport:
-    outcome: Outcome = Skipped(reason=stopped.reason)
-    if stopped.finding is not None:
-        outcome = Failed(findings=(stopped.finding,))
-    title = "The candidate builds and imports"
-    return CheckReport(code="BUILD001", title=title, outcome=outcome)
