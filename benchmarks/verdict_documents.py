@@ -1,8 +1,8 @@
 """Whether a change of the code changes a verdict: documents of zoo pairs under one seed.
 
-`verdict_documents.py --write BEFORE.json` on one commit, `--against BEFORE.json` on another: what
-differs is printed, a line a place, and the exit code is 1. Times and readings of a clock are left
-out, since they differ between two runs of one commit.
+`verdict_documents.py --write BEFORE.json` on one commit and `--write AFTER.json` on another, then
+`--compare BEFORE.json AFTER.json`: what differs is printed, a line a place, and the exit code is 1.
+Times are left out, since they differ between two runs of one commit.
 """
 
 from __future__ import annotations
@@ -85,26 +85,28 @@ def documents(names: list[str], device: str) -> Iterator[tuple[str, Any]]:
 
 
 def main() -> int:
-    """Write documents, or compare them with those of another commit; 1 where they differ."""
+    """Write documents, or compare those of two commits; 1 where they differ."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", nargs="*", default=list(PAIRS_COMPARED))
     parser.add_argument("--device", default=cuda_or_cpu())
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--write", type=Path)
-    where.add_argument("--against", type=Path)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--write", type=Path, metavar="FILE")
+    what.add_argument("--compare", type=Path, nargs=2, metavar=("BEFORE", "AFTER"))
     given = parser.parse_args()
-    before = json.loads(given.against.read_text()) if given.against else {}
-    found, different = {}, 0
-    for name, here in documents(given.pairs, given.device):
-        found[name] = here
-        if given.write:
+    if given.write:
+        found = {}
+        for name, here in documents(given.pairs, given.device):
+            found[name] = here
             given.write.write_text(json.dumps(found, indent=1))
-            continue
-        lines = list(differences(before.get(name), here))
+        return 0
+    before, after = (json.loads(file.read_text()) for file in given.compare)
+    different = 0
+    for name in dict.fromkeys((*before, *after)):
+        lines = list(differences(before.get(name), after.get(name)))
         different += bool(lines)
         for text in lines:
-            print(f"  {name}{text}", flush=True)
-    print(f"{len(found)} documents, {different} differ")
+            print(f"{name}{text}")
+    print(f"{len({**before, **after})} documents, {different} differ")
     return 1 if different else 0
 
 
