@@ -35,7 +35,7 @@ PAIRS_COMPARED = (  # a pair each of the ways in which a kernel runs and fails
     "triton_chunk_tail",
     "triton_padded_maximum",
 )
-_CLOCKS = ("timing", "speed", "walls", "machine", "toolchain")
+_CLOCKS = ("timing", "timeline", "speed")
 
 
 def without_times(value: Any) -> Any:
