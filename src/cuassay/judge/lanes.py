@@ -19,7 +19,7 @@ from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.judge.decide.examine import BuildStopped, Examination, Examined, Rejected
 from cuassay.judge.decide.gross import PLAIN, is_gross, wrong_from_the_start
 from cuassay.judge.domain import StateFrom
-from cuassay.judge.run.budget import Budget
+from cuassay.judge.run.budget import TimeBudget
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
 from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Failed, Finding, Outcome, Skipped
@@ -29,7 +29,7 @@ from cuassay.model.verdict import Lane
 if TYPE_CHECKING:
     from cuassay.checks.base import Check
     from cuassay.judge.decide.control import Control
-    from cuassay.judge.decide.tried import Tried
+    from cuassay.judge.decide.tried import SizeLog
     from cuassay.judge.run.executor import Executor
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.scenario import Scenario
@@ -134,12 +134,12 @@ class Lanes:
         self,
         trial: JudgeTrial,
         control: Control,
-        tried: Tried,
+        tried: SizeLog,
         teller: Teller,
         *,
         stop: Stop,
         several: bool,
-        budget: Budget,
+        budget: TimeBudget,
     ) -> None:
         """`stop` says what ends the trial before its last check."""
         self.budget = budget

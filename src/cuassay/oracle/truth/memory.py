@@ -105,9 +105,7 @@ class _Watch(PassThrough):
         func, args = operation.op, operation.args
         leaves = pytree.tree_leaves(out)  # a sparse tensor is noted by its dense parts
         made = [t for t in leaves if isinstance(t, Tensor) and t.layout is torch.strided]
-        # A cast to a wider dtype than 8 bits may round numbers, but it does not make codes of them.
-        wide = out.dtype.is_floating_point and out.dtype.itemsize > 1
-        cast = func is _CAST and self._is_borrowed(args[0]) and wide
+        cast = func is _CAST and self._is_borrowed(args[0]) and _is_wide(out)
         for tensor in made:
             self._note(tensor, lifts=not cast)
         if cast:
@@ -161,6 +159,11 @@ class _Watch(PassThrough):
             self.now_lifted -= lifted
 
         weakref.finalize(storage, gone)
+
+
+def _is_wide(tensor: Tensor) -> bool:
+    """Whether a dtype holds numbers that a cast to it may round, but not change into codes."""
+    return tensor.dtype.is_floating_point and tensor.dtype.itemsize > 1
 
 
 def live_bytes(
