@@ -101,9 +101,7 @@ def recording(target: str, folder: str | Path, *, calls: int = 8) -> Iterator[Ca
     owner, name, found = _located(target)
     recorder = CallRecorder(Path(folder).expanduser().absolute(), calls=calls)
     if inspect.isclass(found):
-        if not callable(getattr(found, "forward", None)):
-            raise UsageError(f"'{target}' is a class without forward; name one of its methods")
-        owner, name, found = found, "forward", found.forward
+        owner, name, found = found, "forward", _forward(found, target)
     wrapped = _wrapped(found, target, recorder, is_method=inspect.isclass(owner))
     setattr(owner, name, wrapped)
     try:
@@ -135,6 +133,12 @@ def _located(target: str) -> tuple[Any, str, Any]:
     if not (callable(found) or inspect.isclass(found)):
         raise UsageError(f"'{target}' is a {type(found).__name__}, expected a function or a module")
     return owner, name, found
+
+
+def _forward(kind: type, target: str) -> Any:
+    if not callable(getattr(kind, "forward", None)):
+        raise UsageError(f"'{target}' is a class without forward; name one of its methods")
+    return kind.forward  # type: ignore[attr-defined]
 
 
 def _wrapped(

@@ -28,7 +28,7 @@ from ptxsan.prove.terms import (
     of,
 )
 from ptxsan.prove.transfer import Step
-from ptxsan.syntax import Address, Immediate, Instruction, Register, Vector
+from ptxsan.syntax import Address, Immediate, Instruction, Register, Symbol, Vector
 
 _CASES = 8
 _COMPARED = 8  # earlier integers of rising ones that one is compared with
@@ -113,8 +113,7 @@ def _access(
     step: Step, place: Address, nbytes: int, what: str, space: str, *, most: Poly | None = None
 ) -> list[Access]:
     """Return an access at an address of a space, one for each allocation that it may be in."""
-    found = step.value(place.base)
-    base = found if isinstance(found, Poly) else of(step.unknown(64))
+    base = _address(step, place.base)
     found = []
     for path, address in _cases(step, base, step.path, 0):
         reached, address = step.thread.within(address + place.offset, space)
@@ -155,6 +154,11 @@ def _aligned(
     address = allocation.base + offset
     rest = step.thread.atoms.remainder(address, of(nbytes)) if nbytes > 1 else of(0)
     return () if rest == of(0) else (("is not aligned", Eq(rest)),)
+
+
+def _address(step: Step, base: Register | Symbol | Immediate) -> Poly:
+    found = step.value(base)
+    return found if isinstance(found, Poly) else of(step.unknown(64))
 
 
 def _cases(step: Step, address: Poly, path: Path, depth: int) -> list[tuple[Path, Poly]]:
