@@ -18,7 +18,7 @@ from cuassay.judge.domain import KnownCases
 from cuassay.judge.kept import failures
 from cuassay.judge.lanes import CheckLane, Lanes, Teller, Work
 from cuassay.judge.measure import power
-from cuassay.judge.run.reference import Reference
+from cuassay.judge.run.reference import ReferenceRunner
 from cuassay.judge.schedule import begins_ahead, needs_new_process, schedule
 from cuassay.model import serial
 from cuassay.model.jobs import Stop
@@ -30,7 +30,7 @@ from cuassay.sandbox.host.waits import first_of_group
 if TYPE_CHECKING:
     from cuassay.checks.base import Check
     from cuassay.judge.bench import Bench
-    from cuassay.judge.decide.tried import Tried
+    from cuassay.judge.decide.tried import SizeLog
     from cuassay.judge.run.executor import Executor
     from cuassay.oracle.compare.outputs import Comparison
 
@@ -61,8 +61,8 @@ class Checked:
 async def run_checks(
     bench: Bench,
     executor: Executor,
-    reference: Reference,
-    tried: Tried,
+    reference: ReferenceRunner,
+    tried: SizeLog,
     beside: Sequence[Executor],
 ) -> Checked:
     """Run the checks in order, with the executors `beside` those that may run beside others.
@@ -162,7 +162,7 @@ def _is_light(bench: Bench) -> bool:
     return all(bench.trial.memory.is_light([case]) for case in cases)
 
 
-def _begin_reference(bench: Bench, executor: Executor, reference: Reference) -> None:
+def _begin_reference(bench: Bench, executor: Executor, reference: ReferenceRunner) -> None:
     """Begin the process in which the reference's time is taken, where one will be.
 
     At `quick` the time of a call is taken in a process that ran others.
