@@ -18,14 +18,14 @@ _MOST = 1 << 31  # elements of a factor, which places of 32 bits count
 _TILE = 32  # rows and columns of a program
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _exponents(values):  # type: ignore[no-untyped-def]
     """Return the power of two below each magnitude, 0 for 0."""
     bits = values.to(tl.int64, bitcast=True) & 0x7FF0000000000000
     return bits.to(tl.float64, bitcast=True)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _cut(values):  # type: ignore[no-untyped-def]
     """Return numbers of fewer than 63 bits cut toward zero."""
     return values.to(tl.int64).to(tl.float64)
