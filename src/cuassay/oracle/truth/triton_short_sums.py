@@ -78,6 +78,15 @@ def _short_kernel(  # type: ignore[no-untyped-def]
     tl.store(out + at, total, mask=in_rows[:, None] & in_columns[None, :])
 
 
+def supports(left: Tensor, right: Tensor) -> bool:
+    """Whether (m, k) x (k, n) has products enough for the kernel, and elements that it can count.
+
+    Its compilation takes longer than the plain path takes for a small product.
+    """
+    products = left.shape[0] * left.shape[1] * right.shape[1]
+    return products >= _LEAST and max(left.numel(), right.numel()) < _MOST
+
+
 def short_sums(left: Tensor, right: Tensor, *, block: int, finest: float, least: float) -> Tensor:
     """Return left @ right (m, k) x (k, n) of float64, summed in blocks of `block` terms.
 

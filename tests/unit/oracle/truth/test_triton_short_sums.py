@@ -34,6 +34,7 @@ for rows, terms, columns, scale in ((3, 40, 5, 8.0), (33, 97, 34, 1e-3), (1, 64,
         finest=2.0**-short_sums.FRACTION_BITS,
         least=2.0**-126,
     )
+    assert not triton_short_sums.supports(left, right)
     assert torch.equal(made, short_sums.short_sum(left, right)), (rows, terms, columns)
     assert not torch.equal(made, left @ right)
 print("agreed")
