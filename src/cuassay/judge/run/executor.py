@@ -182,7 +182,13 @@ class Executor(Closing):
                 self._begun.append((scenario, asyncio.create_task(in_turn(scenario))))
 
     async def settle(self) -> None:
-        """Let runs that were begun and that nobody asked for come to their end."""
+        """Let runs that were begun and that nobody asked for come to their end.
+
+        A process apart is ended: what a candidate does there is asked only where all else is right.
+        """
+        for scenario, task in self._begun:
+            if scenario.mode is Mode.APART:
+                task.cancel()
         begun = [*(task for _, task in self._begun), *self.recordings.take_begun()]
         self._begun = []
         await asyncio.gather(*begun, return_exceptions=True)
