@@ -128,6 +128,7 @@ def _groups(
             groups.setdefault(cause, []).append(finding)
     state = _merge(groups, _STATE)
     memory = _merge(groups, _MEMORY)
+    _merge_large(groups, memory)
     if state is not None and not clues.alone and memory in _LEFT_BEHIND:
         groups[state] += groups.pop(memory)  # another call leaves other memory, and another answer
         memory = None
@@ -168,6 +169,17 @@ def _merge(groups: dict[Cause, list[Finding]], causes: Sequence[Cause]) -> Cause
         if cause is not lead:
             groups[lead] += groups.pop(cause)
     return lead
+
+
+def _merge_large(groups: dict[Cause, list[Finding]], memory: Cause | None) -> None:
+    """Let an access that already fails at a small size explain that it fails at a large one."""
+    if memory is None:
+        return
+    small = {finding.lines[0] for finding in groups[memory] if finding.lines}
+    large = groups.pop(Cause.LARGE_SIZES, [])
+    groups[memory] += [f for f in large if f.lines and f.lines[0] in small]
+    if rest := [f for f in large if not f.lines or f.lines[0] not in small]:
+        groups[Cause.LARGE_SIZES] = rest
 
 
 def _of_numbers(

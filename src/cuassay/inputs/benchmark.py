@@ -17,6 +17,7 @@ from cuassay.errors import ReferenceError_
 from cuassay.inputs.benchmark_rules import random_scalar, random_tensor
 from cuassay.inputs.fills import kinds_for, make
 from cuassay.inputs.legal import torch_dtype
+from cuassay.inputs.scalars import default_scalar
 from cuassay.inputs.seeds import derive
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Fill
@@ -52,9 +53,9 @@ def draw(
     """Return the inputs of `workload` by name, in the problem's order, on `device`.
 
     A foreign problem's follow SOL-ExecBench's rules; a native problem's are standard normal
-    floats and uniform integers within their domains. Global random states are left as they
-    were. Raises ReferenceError_ where the generator fails, a stored tensor cannot be read, or
-    a value has another shape or dtype than declared.
+    floats, uniform integers and numbers as arguments within their domains. Global random states
+    are left as they were. Raises ReferenceError_ where the generator fails, a stored tensor cannot
+    be read, or a value has another shape or dtype than declared.
     """
     sizes = resolve(problem.axes, workload.axes)
     with _seeded(seed, device):
@@ -128,6 +129,8 @@ def _value(
     if isinstance(spec, ScalarSpec):
         if isinstance(source, ScalarSource):
             return source.value
+        if native_seed is not None:
+            return default_scalar(spec, seed=derive(native_seed, spec.name))
         return spec.default if spec.default is not None else random_scalar(spec)
     if isinstance(source, ScalarSource):
         return torch.tensor(source.value, dtype=torch_dtype(spec.dtype), device=device)

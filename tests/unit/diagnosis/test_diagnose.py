@@ -182,3 +182,14 @@ def test_a_kernel_that_raises_at_some_sizes_refuses_them() -> None:
     found = [_finding("RUN001", Cause.RAISES), _finding("SHP001", Cause.REFUSES_SIZES)]
     assert diagnose(found)[0].cause is Cause.RAISES
     assert diagnose(found, Clues(some_sizes=True))[0].cause is Cause.REFUSES_SIZES
+
+
+def test_an_access_that_fails_at_a_small_size_is_no_overflow_of_a_large_one() -> None:
+    other = SourceLine(file="kernel.py", line=9, text="tl.store(y + row * n)", what="write")
+    small = _finding("MEM101", Cause.OUT_OF_BOUNDS, lines=(_LINE,))
+    same = _finding("BIG002", Cause.LARGE_SIZES, id="F2", lines=(_LINE,))
+    wraps = _finding("BIG002", Cause.LARGE_SIZES, id="F3", lines=(other,))
+    assert [made.cause for made in diagnose([small, same])] == [Cause.OUT_OF_BOUNDS]
+    both = diagnose([small, same, wraps])
+    assert [made.cause for made in both] == [Cause.OUT_OF_BOUNDS, Cause.LARGE_SIZES]
+    assert both[1].findings == ("F3",)

@@ -125,6 +125,20 @@ def test_native_problems_draw_within_their_domains() -> None:
     assert torch.as_tensor(counted["values"]).shape == (6,)
 
 
+def test_native_numbers_as_arguments_stay_in_their_domains() -> None:
+    problem = load_problem("rmsnorm")
+    eps = next(s for s in problem.inputs if isinstance(s, ScalarSpec))
+    narrow = replace(eps, domain=Real(low=0.25, high=0.3), default=None)
+    problem = replace(
+        problem,
+        inputs=tuple(narrow if s is eps else s for s in problem.inputs),
+        workloads=(replace(problem.workloads[0], sources={}),),
+    )
+    drawn = [inputs(problem, seed=seed)[eps.name] for seed in range(8)]
+    assert all(isinstance(value, float) and 0.25 <= value <= 0.3 for value in drawn)
+    assert len(set(drawn)) > 1
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [

@@ -289,7 +289,9 @@ def of_ranges(
         stores = next((one for one in reversed(floats) if one.stored), floats[-1])
         return source_line(candidate, stores.file, stores.line, what="stores the wrong value")
     unknown = (one for n, one in enumerate(floats) if n > last and not known[n])
-    after = next(unknown, floats[-1])
+    after = next(unknown, None)
+    if after is None:
+        return None  # the last number is right: what is wrong is no number, or of another output
     what = "makes the first value that the reference has not"
     return source_line(candidate, after.file, after.line, what=what)
 

@@ -14,6 +14,7 @@ from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import SourceLine
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.machine import FloatRange, LaunchEvidence
@@ -69,13 +70,17 @@ def _range(line: int, value: torch.Tensor, *, opcode: str = "mul.f32") -> FloatR
     )
 
 
-def _line(*floats: FloatRange) -> int:
+def _found(*floats: FloatRange) -> SourceLine | None:
     launch = LaunchEvidence(
         kernel="k", grid=(1, 1, 1), block=(32, 1, 1), target="sm_80", floats=floats
     )
     case = Case(label="c", axes={"rows": 5, "cols": 40}, fills={}, seed=1)
     answer = WrongOutputs(case=case, outputs=(), truth=cast(Any, None))
-    found = blamed_lines.of_ranges(_trial(_rms), (launch,), _candidate(), answer, None)
+    return blamed_lines.of_ranges(_trial(_rms), (launch,), _candidate(), answer, None)
+
+
+def _line(*floats: FloatRange) -> int:
+    found = _found(*floats)
     assert found is not None
     return found.line
 
@@ -103,6 +108,13 @@ def test_parts_of_an_unrolled_value_are_one_value() -> None:
     halves = X.square()[:, :20], X.square()[:, 20:]
     floats = [_range(4, half) for half in halves]
     assert _line(*floats, _range(6, MEAN), _range(9, MEAN * 3.0)) == 9
+
+
+def test_where_the_last_number_is_right_no_line_is_named() -> None:
+    wrong = X * 770.0 + 3.0
+    assert (
+        _found(_range(4, wrong), _range(6, MEAN), _range(8, MEAN, opcode="st.global.f32")) is None
+    )
 
 
 def test_where_nothing_is_known_it_is_the_line_that_stores() -> None:
