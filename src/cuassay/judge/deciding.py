@@ -107,7 +107,7 @@ def decide_trial(
     if not (rejected or ends or ruled.findings) and checked.built:
         idle = bench.optional(
             "parts of the code that decide nothing",
-            lambda: idle_parts(trial, bench.candidate, executor, checked, reached),
+            lambda: idle_parts(trial, bench.candidate, executor.exchanged, checked, reached),
         )
     scope = scope_of(
         trial,

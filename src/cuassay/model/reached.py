@@ -44,7 +44,7 @@ class Reached:
     `places` are where they begin in the text. `branches` are the place of a test, that of what came
     after it, and whether the function ended there. `values` are what expressions came to, at most
     two each: a number as text; of a mask `true` and `false`, of another tensor `zeros`, or
-    `all` and its number where all of it is one number. `parts` are expressions with what may take
+    its number and `everywhere` where all of it is one. `parts` are expressions with what may take
     the place of what they come to. `calls` counts the calls that were followed;
     `lost` says that something in the process ended that.
     """

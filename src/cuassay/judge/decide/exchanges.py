@@ -35,11 +35,14 @@ from cuassay.model.trace import StepDone, StepRaised
 from cuassay.sandbox.host.waits import run_now
 
 if TYPE_CHECKING:
-    from cuassay.checks.base import Run
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from cuassay.checks.base import Run, Trial
     from cuassay.judge.checking import Checked
-    from cuassay.judge.run.executor import Executor
-    from cuassay.judge.trial import JudgeTrial
     from cuassay.model.trace import ResultItem
+
+    RunExchanged = Callable[[Scenario], Coroutine[Any, Any, Run | None]]
 
 _TEXT = 76  # characters of an expression
 _CALL_S = 5.0
@@ -60,7 +63,11 @@ _FORMS = (
 
 
 def idle_parts(
-    trial: JudgeTrial, candidate: Candidate, executor: Executor, checked: Checked, reached: Reached
+    trial: Trial,
+    candidate: Candidate,
+    run: RunExchanged,
+    checked: Checked,
+    reached: Reached,
 ) -> tuple[Unreached, ...]:
     """Return the parts of a candidate's Python files in whose place other values do as well.
 
@@ -79,7 +86,7 @@ def idle_parts(
     for turn in turns:
         kept: list[Exchange] = []
         for first in range(0, len(left), _AT_ONCE):
-            for one, right in _tried(trial, executor, turn, left[first : first + _AT_ONCE], end):
+            for one, right in _tried(trial, run, turn, left[first : first + _AT_ONCE], end):
                 if right is not False:
                     kept.append(one)
                 if right:
@@ -100,7 +107,7 @@ def _trees(candidate: Candidate) -> Iterator[tuple[str, tuple[SourceFile, ast.Mo
                 continue
 
 
-def _cases(trial: JudgeTrial, checked: Checked) -> list[Case]:
+def _cases(trial: Trial, checked: Checked) -> list[Case]:
     """Return the small cases that were judged by truth: first one of each kind of values."""
     found: dict[str, Case] = {}
     for check, scenario in checked.right:
@@ -134,8 +141,15 @@ def _offers(source: SourceFile, tree: ast.Module, reached: Reached) -> Iterator[
         if isinstance(one, ast.Assign) and (names := _targets(one)) and not loaded & set(names)
     }
 
+    forms = {
+        id(part)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        for part in _parts_for_their_form(call)
+    }
+
     def may(node: ast.expr, instead: Instead) -> bool:
-        if _is_setting(node, settings) or id(node) in unused:
+        if _is_setting(node, settings) or id(node) in unused or id(node) in forms:
             return False
         name = _name_of(node) if isinstance(node, ast.Call) else ""
         if name.startswith(_MAKING):
@@ -189,8 +203,8 @@ def _named(source: SourceFile, tree: ast.Module, found: set[Exchange]) -> Iterat
 
 
 def _tried(
-    trial: JudgeTrial,
-    executor: Executor,
+    trial: Trial,
+    run_exchanged: RunExchanged,
     cases: tuple[Case, ...],
     exchanges: Sequence[Exchange],
     end: float,
@@ -204,7 +218,7 @@ def _tried(
         if time.monotonic() > end:
             yield from ((one, None) for one in waiting)
             return
-        run = run_now(executor.exchanged(_scenario(cases, waiting)))
+        run = run_now(run_exchanged(_scenario(cases, waiting)))
         plain = None if run is None else done(run, 2)
         usual = None if run is None or plain is None else _tensors(trial, run, plain.items)
         if run is None or usual is None:
@@ -239,7 +253,7 @@ def _scenario(cases: tuple[Case, ...], exchanges: Iterable[Exchange]) -> Scenari
 
 
 def _tensors(
-    trial: JudgeTrial, run: Run, items: Iterable[ResultItem], like: Sequence[torch.Tensor] = ()
+    trial: Trial, run: Run, items: Iterable[ResultItem], like: Sequence[torch.Tensor] = ()
 ) -> list[torch.Tensor] | None:
     """Return the tensors that a call returned; None where they are not those of the problem."""
     items = tuple(items)
@@ -252,7 +266,7 @@ def _tensors(
 
 
 def _is_right(
-    trial: JudgeTrial,
+    trial: Trial,
     case: Case,
     run: Run,
     items: tuple[ResultItem, ...],
@@ -302,6 +316,17 @@ def _is_setting(node: ast.expr, settings: set[str]) -> bool:
             return _is_setting(inner, settings)
         case _:
             return isinstance(node, ast.Constant | ast.Attribute)
+
+
+def _parts_for_their_form(call: ast.Call) -> Iterator[ast.expr]:
+    """Return what a call is given whose values do not count, but its shape, dtype and device."""
+    name = _name_of(call)
+    if name.endswith("_like") or name.startswith(_MAKING):
+        yield from (
+            (call.func.value, *call.args) if isinstance(call.func, ast.Attribute) else call.args
+        )
+    elif name.endswith("_as"):
+        yield from call.args
 
 
 def _name_of(call: ast.Call) -> str:

@@ -189,11 +189,11 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     which `follow` notes. `found` returns `values` and `parts`. Of values it has for each file
     `[line, column, last line, end, value, ...]` with at most two values, as text. A number is its
     own; a mask `true` where an element of it is, `false` where one is not; another tensor `zeros`,
-    `all` and its number where all of it is one number, else two values. Of parts it has `[line,
-    column, last line, end, what, ...]`: what may take the place of the expression's value, `zero`,
-    `true`, `false`, or an operand by its place. `exchange` with such a part `[file, line, column,
-    last line, end, what]` lets that happen in calls from now on, in which nothing is noted; with
-    None it ends that and returns whether it happened. Of code that a compiler traces nothing is
+    a number and `everywhere` where all of it is that number, else two values. Of parts it has
+    `[line, column, last line, end, what, ...]`: what may take the place of the expression's value,
+    `zero`, `true`, `false`, or an operand by its place. `exchange` with such a part `[file, line,
+    column, last line, end, what]` lets that happen in calls from now on, in which nothing is noted;
+    with None it ends that and returns whether it happened. Of code that a compiler traces nothing is
     noted.
     """
     python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
@@ -236,7 +236,9 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 if not held:
                     return ("zeros",)
                 least, largest = ends_of(value)
-                return (f"all {least.item():.6g}",) if least == largest else ("one", "another")
+                return (
+                    (f"{least.item():.6g} everywhere",) if least == largest else ("one", "another")
+                )
         except Exception:
             return ()
 
