@@ -193,8 +193,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     `[line, column, last line, end, what, ...]`: what may take the place of the expression's value,
     `zero`, `true`, `false`, or an operand by its place. `exchange` with such a part `[file, line,
     column, last line, end, what]` lets that happen in calls from now on, in which nothing is noted;
-    with None it ends that and returns whether it happened. Of code that a compiler traces nothing is
-    noted.
+    with None it ends that and returns whether it happened. Of code that a compiler traces nothing
+    is noted.
     """
     python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
     most = needs[9]
