@@ -87,7 +87,7 @@ def decide_trial(
 ) -> Decided:
     """Decide, once. Properties are proved only where nothing rejects."""
     job, trial = bench.job, bench.trial
-    # `rule` is what the benchmark's own rule says, where a verdict states it.
+    # `rule` is what the benchmark's own rule says of a call, or a coarse one where none is stated.
     rejected = any(report.wrong for report in checked.reports)
     at_first = rejected and bench.job.stop is Stop.FIRST
     ends = bench.budget.is_spent or at_first or checked.gross
@@ -98,6 +98,7 @@ def decide_trial(
             "the benchmark's own rule", lambda: benchmark_rule.evaluate(bench.trial, executor)
         )
     ruled = answer_to_rule(trial, executor, control, rule, name=checked.with_id)
+    rule = rule if rule is not None and rule.stated else None
     for finding in ruled.findings:
         bench.emit(FindingReported(finding=finding))
     reports = with_findings(checked.reports, ruled.findings)

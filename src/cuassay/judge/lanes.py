@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cuassay.checks.interface.initial_state import STATE_OF
+from cuassay.checks.needs import When
 from cuassay.judge.decide.examine import BuildStopped, Examination, Examined, Rejected
 from cuassay.judge.decide.gross import PLAIN, is_gross, wrong_from_the_start
 from cuassay.judge.domain import StateFrom
@@ -273,7 +274,9 @@ class CheckLane:
         lanes.begun.add(check.code)
         tell = lanes.teller.of(check.code)
         tell(CheckStarted(code=check.code, title=check.title))
-        if lanes.budget.is_spent:
+        # On a GPU what is executed beside the others is judged last.
+        waits = lanes.trial.device.on_gpu and check.needs.when is not When.EXECUTED
+        if lanes.budget.is_spent or (waits and lanes.budget.is_nearly_spent):
             lanes.budget.missed[check.code] = None
             why = Skipped(reason=f"not run: {lanes.budget.reason}")
             report = CheckReport(code=check.code, title=check.title, outcome=why)

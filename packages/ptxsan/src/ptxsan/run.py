@@ -284,6 +284,8 @@ class _Run:
         self._one_by_one = (
             loaded.interplay is Interplay.UPDATES and options.schedule != "random"
             and math.prod(launch.cluster) == 1 and not options.blocks and not launch.parts
+            # What others wrote meanwhile would be lost where it has to be run again.
+            and not (meanwhile is not None and meanwhile.beside)
         )  # fmt: skip
         again = options.races or self._one_by_one
         self._watch = watching.Snapshot(launch, self._variables, self._heap) if again else None

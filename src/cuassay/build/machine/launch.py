@@ -49,6 +49,7 @@ _REFUSED = 64  # launches of one call
 _KNOWN_BYTES = 1 << 24  # of an allocation of an outline that holds what a launch would find
 _VARIABLES_BYTES = 1 << 22  # of a module's own variables, kept with every launch
 _LIMIT_S = 50.0  # of one call: a little less than a step may take
+_LEAST_PAUSE_S, _MOST_PAUSE_S = 0.0002, 0.005  # between two looks at memory of other ranks
 _FATAL = {
     "deadlock": "the launch timed out and was terminated",
     "trap": "unspecified launch failure",
@@ -56,8 +57,31 @@ _FATAL = {
 }
 
 
+# Whether other processes write what kernels of this one wait for: ranks with symmetric memory.
+beside_ranks = False
+
+
 class LaunchFault(RuntimeError):
     """A launch that no GPU would have ended normally; worded as CUDA words it."""
+
+
+@dataclass(slots=True)
+class _OtherRanks:
+    """What a launch waits with whose blocks all wait for memory: other ranks may change it.
+
+    It never gives up. Who started the ranks sees that none of them goes on, and ends them.
+    """
+
+    waited: bool = False
+    beside: bool = True
+    _pause_s: float = _LEAST_PAUSE_S
+
+    def wait(self, *, moved: bool) -> bool:
+        """Give way to other processes, the longer the longer nothing changes."""
+        self.waited = True
+        self._pause_s = _LEAST_PAUSE_S if moved else min(2 * self._pause_s, _MOST_PAUSE_S)
+        time.sleep(self._pause_s)
+        return True
 
 
 @dataclass(slots=True)
@@ -379,7 +403,12 @@ class MachineLauncher:
         # Numbers alone are wanted here: what else can be said is said by the judge's own run.
         options = Options(shadow=False, races=False, optimise=False, limit_s=left_s)
         try:
-            return run(self.module(ptx), prepared(launch, self.arena), options=options)
+            return run(
+                self.module(ptx),
+                prepared(launch, self.arena),
+                options=options,
+                meanwhile=_OtherRanks() if beside_ranks else None,
+            )
         except LaunchError as error:
             raise LaunchFault(f"CUDA error: invalid configuration argument: {error}") from None
         except MachineError as error:

@@ -298,7 +298,11 @@ def _learn(probe: _Probe, sizes: Mapping[str, int], numbers: Collection[int]) ->
 
     `numbers` are those that the file names.
     """
-    for base in [sizes] if probe.is_short(sizes) else [*_reduced(probe, sizes), sizes]:
+    bases = [sizes]
+    if not probe.is_short(sizes):
+        probe.note_state(sizes)
+        bases = [*_reduced(probe, sizes), sizes]
+    for base in bases:
         learnt = shapes.learn(probe, base, inputs=probe.inputs, numbers=numbers)
         if base is sizes or _makes(probe, learnt, sizes):  # small ones may not show a rule
             break
@@ -696,6 +700,14 @@ class _Probe:
         except Exception as failure:
             raise self._refused(failure) from failure
         return found
+
+    def note_state(self, sizes: Mapping[str, int]) -> None:
+        """Take the state at some sizes as that of the model: at others it may have more layers."""
+        try:
+            state = self._without_memory(lambda: self._made(sizes, {})[0].state_dict())
+        except Exception as failure:
+            raise self._refused(failure) from failure
+        self.state = {name: shapes.dtype_of(value) for name, value in state.items()}
 
     def is_short(self, sizes: Mapping[str, int]) -> bool:
         """Whether a call at some sizes is few operations. Raises ProblemError as a call does."""

@@ -15,9 +15,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from cuassay.errors import CannotJudgeError
+from cuassay.model.jobs import QUICK_S
 from cuassay.model.verdict import Profile
 
-QUICK_S = 120.0
+_LAST = 1 / 8  # of the time, in which no check begins but those that judge what is executed already
 
 
 class BudgetSpentError(CannotJudgeError):
@@ -54,6 +55,17 @@ class Budget:
                 if self._left_s() <= 0.0:
                     self._over.set()
         return self._over.is_set()
+
+    @property
+    def is_nearly_spent(self) -> bool:
+        """Whether what is left is for checks of what ran beside the others: it has been executed.
+
+        A trial whose reference takes long loses others to its end, and not these to all others.
+        """
+        if self.limit_s is None:
+            return False
+        with self._changing:
+            return self._left_s() <= _LAST * self.limit_s
 
     def _left_s(self) -> float:
         now = self._clock()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.judge.run.budget import QUICK_S, Budget, BudgetSpentError
+from cuassay.judge.run.budget import Budget, BudgetSpentError
+from cuassay.model.jobs import QUICK_S
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile
 from cuassay.sandbox.host.nursery import Nursery
@@ -48,6 +49,17 @@ def test_time_that_is_held_does_not_count() -> None:
         budget.check()
     with budget.held():
         assert budget.is_spent  # it stays so
+
+
+def test_the_last_eighth_is_left_to_what_is_executed_already() -> None:
+    clock = _Clock()
+    budget = Budget(80.0, clock=clock)
+    clock.now += 69
+    assert not budget.is_nearly_spent
+    clock.now += 1
+    assert budget.is_nearly_spent
+    assert not budget.is_spent
+    assert not Budget(None, clock=clock).is_nearly_spent
 
 
 def test_waiting_may_be_said_more_than_once() -> None:

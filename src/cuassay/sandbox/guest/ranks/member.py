@@ -75,6 +75,13 @@ class Place:
         return self.rank // self.groups
 
 
+def _let_kernels_wait() -> None:
+    """Let kernels that the PTX machine executes wait for what other ranks write."""
+    from cuassay.build.machine import launch
+
+    launch.beside_ranks = True
+
+
 def takes_group(function: Callable[..., object]) -> bool:
     """Whether a function of a rank has a parameter `group`."""
     try:
@@ -138,8 +145,11 @@ class Member:
             dist.barrier(device_ids=[place.device.number])
         else:
             open_world(self, rank=place.rank, size=place.world, store=store)
-            shared = symmetric.install(Path(place.store).parent)
-            install_operators(shared, key="CUDA" if place.device.on_gpu else "CPU")
+            on_gpu = place.device.on_gpu
+            folder = Path(place.store).parent
+            met = (lambda: None) if on_gpu else _let_kernels_wait
+            shared = symmetric.install(folder, on_gpu=on_gpu, met=met)
+            install_operators(shared, key="CUDA" if on_gpu else "CPU")
         if place.groups > 1:
             made = [
                 dist.new_group(list(range(one, place.world, place.groups)))
