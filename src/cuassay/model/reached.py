@@ -38,6 +38,21 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spoiled:
+    """A tensor that calls keep and that other inputs change, with other numbers in a call.
+
+    `number` counts them; None: the tensors that are kept after the call are those to compare with.
+    """
+
+    number: int | None = None
+
+    @property
+    def told(self) -> list[str | int]:
+        """What a process is told of it."""
+        return ["", -1 if self.number is None else self.number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """Instructions of the candidate's Python files that ran, by file.
 
@@ -45,7 +60,8 @@ class Reached:
     after it, and whether the function ended there. `values` are what expressions came to, at most
     two each: a number as text; of a mask `true` and `false`, of another tensor `zeros`, or
     its number and `everywhere` where all of it is one. `parts` are expressions with what may take
-    the place of what they come to. `calls` counts the calls that were followed;
+    the place of what they come to, `kept` those that came to a tensor which an earlier call had
+    left and which was spoiled. `calls` counts the calls that were followed;
     `lost` says that something in the process ended that.
     """
 
@@ -53,6 +69,7 @@ class Reached:
     branches: Mapping[str, frozenset[Branch]] = field(default_factory=dict)
     values: Mapping[str, Mapping[Span, frozenset[str]]] = field(default_factory=dict)
     parts: Mapping[str, Mapping[Span, frozenset[Instead]]] = field(default_factory=dict)
+    kept: Mapping[str, frozenset[Span]] = field(default_factory=dict)
     calls: int = 0
     lost: bool = False
 
@@ -61,6 +78,7 @@ class Reached:
         none: frozenset[Place] = frozenset()
         no_branch: frozenset[Branch] = frozenset()
         nothing: frozenset[Instead] = frozenset()
+        spans: frozenset[Span] = frozenset()
         return Reached(
             places={
                 file: self.places.get(file, none) | other.places.get(file, none)
@@ -81,6 +99,10 @@ class Reached:
                     for span in {**self.parts.get(file, {}), **other.parts.get(file, {})}
                 }
                 for file in {**self.parts, **other.parts}
+            },
+            kept={
+                file: self.kept.get(file, spans) | other.kept.get(file, spans)
+                for file in {**self.kept, **other.kept}
             },
             calls=self.calls + other.calls,
             lost=self.lost or other.lost,
@@ -123,7 +145,21 @@ def read_reached(found: object) -> Reached:
             }
             for file, spans in dict(found.get("parts", {})).items()  # type: ignore[attr-defined]
         }
+        kept = {
+            str(file): frozenset(
+                (int(line), int(at), int(last), int(end)) for line, at, last, end in spans
+            )
+            for file, spans in dict(found.get("kept", {})).items()  # type: ignore[attr-defined]
+        }
         lost = bool(found["lost"])  # type: ignore[index]
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         return Reached()
-    return Reached(places=places, branches=branches, values=values, parts=parts, calls=1, lost=lost)
+    return Reached(
+        places=places,
+        branches=branches,
+        values=values,
+        parts=parts,
+        kept=kept,
+        calls=1,
+        lost=lost,
+    )

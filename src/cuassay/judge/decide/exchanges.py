@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,25 +28,27 @@ from cuassay.model import serial
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.case import Case
 from cuassay.model.python_text import parse_python
-from cuassay.model.reached import Exchange, Instead, Reached, Span
+from cuassay.model.reached import Exchange, Instead, Reached, Span, Spoiled
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
 from cuassay.model.scope import Unreached
 from cuassay.model.trace import StepDone, StepRaised
 from cuassay.sandbox.host.waits import run_now
+from cuassay.sandbox.ran import Ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from cuassay.checks.base import Run, Trial
+    from cuassay.checks.base import Trial
     from cuassay.judge.checking import Checked
     from cuassay.model.trace import ResultItem
 
-    RunExchanged = Callable[[Scenario], Coroutine[Any, Any, Run | None]]
+    RunExchanged = Callable[[Scenario], Coroutine[Any, Any, Ran | None]]
 
 _TEXT = 76  # characters of an expression
 _CALL_S = 5.0
 _ELEMENTS = 1 << 17  # of inputs and outputs of a call
+_KEPT, _KEPT_CASES = 6, 2  # tensors that calls keep, and cases on which they are spoiled
 _AT_ONCE = 64  # exchanges of a scenario
 _GROSS = 0.05  # of the norm of an output: no rounding differs by as much
 _OPERANDS = (Instead.FIRST, Instead.SECOND, Instead.THIRD)
@@ -93,8 +95,11 @@ def idle_parts(
                     same.add(one)
         left = kept
     found = same.intersection(left)
+    kept_at = _kept(trial, run, cases[:_KEPT_CASES], end) if trees else {}
     return tuple(
-        one for path, (source, tree) in trees.items() for one in _named(source, tree, found)
+        one
+        for path, (source, tree) in trees.items()
+        for one in (*_named(source, tree, found), *_named_kept(source, tree, kept_at))
     )
 
 
@@ -202,6 +207,62 @@ def _named(source: SourceFile, tree: ast.Module, found: set[Exchange]) -> Iterat
     yield from look(tree)
 
 
+def _named_kept(
+    source: SourceFile, tree: ast.Module, kept: Mapping[str, frozenset[Span]]
+) -> Iterator[Unreached]:
+    """Return expressions that came to a tensor of an earlier call, which decides results."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr) and _span(node) in kept.get(source.path, ()):
+            yield Unreached(
+                file=source.path,
+                line=node.lineno,
+                last=node.end_lineno or node.lineno,
+                test=cleaned_text(f"kept from an earlier call: {ast.unparse(node)}", _TEXT),
+            )
+
+
+def _kept(
+    trial: Trial, run_exchanged: RunExchanged, cases: Sequence[Case], end: float
+) -> Mapping[str, frozenset[Span]]:
+    """Return where tensors are read that hold an earlier call's values and decide a result.
+
+    A call on other values changes them, so that they are no tables; spoiled they make the next call
+    wrong, so that they are no memory to work in. Whether they are right for a call is decided by
+    what the kernel compares, of which no judged call shows all.
+    """
+    found = Reached()
+    for number, case in enumerate(cases):
+        other = replace(case, seed=trial.seed("kept", number))
+        for which in range(_KEPT):
+            if time.monotonic() > end:
+                return found.kept
+            call = Call(slot="a", result="r")
+            steps = (
+                Allocate(slot="a", case=1),
+                replace(call, exchange=Spoiled()),
+                Refill(slot="a", case=0),
+                call,
+                ReadResult(result="r"),
+                replace(call, exchange=Spoiled(number=which)),
+                ReadResult(result="r"),
+            )
+            label = "a kept tensor spoiled"
+            run = run_now(
+                run_exchanged(
+                    Scenario(label=label, cases=(case, other), steps=steps, timeout_s=_CALL_S)
+                )
+            )
+            plain = None if run is None else done(run, 4)
+            spoiled = None if run is None else done(run, 5)
+            usual = None if run is None or plain is None else _tensors(trial, run, plain.items)
+            if run is None or usual is None or spoiled is None or not spoiled.items:
+                break
+            read = done(run, 6)
+            if not _is_right(trial, case, run, read.items if read else (), usual):
+                found |= run.reached
+    return found.kept
+
+
 def _tried(
     trial: Trial,
     run_exchanged: RunExchanged,
@@ -253,7 +314,7 @@ def _scenario(cases: tuple[Case, ...], exchanges: Iterable[Exchange]) -> Scenari
 
 
 def _tensors(
-    trial: Trial, run: Run, items: Iterable[ResultItem], like: Sequence[torch.Tensor] = ()
+    trial: Trial, run: Ran, items: Iterable[ResultItem], like: Sequence[torch.Tensor] = ()
 ) -> list[torch.Tensor] | None:
     """Return the tensors that a call returned; None where they are not those of the problem."""
     items = tuple(items)
@@ -268,7 +329,7 @@ def _tensors(
 def _is_right(
     trial: Trial,
     case: Case,
-    run: Run,
+    run: Ran,
     items: tuple[ResultItem, ...],
     usual: Sequence[torch.Tensor],
 ) -> bool:

@@ -245,7 +245,7 @@ class Executor(Closing):
                     self.pool.reached |= run.reached
                 return run
 
-    async def exchanged(self, scenario: Scenario) -> Run | None:
+    async def exchanged(self, scenario: Scenario) -> Ran | None:
         """Run calls in which parts of the candidate's code come to other values.
 
         None where the candidate runs in no process apart, which alone can do that.

@@ -33,7 +33,7 @@ class Here:
         path = folder / "kernel.py"
         path.write_text(source, encoding="utf-8")
         self._trial = trial
-        self._begin, self._end, found, _, self._exchange = watch(str(folder))
+        self._begin, self._end, self._found, _, self._exchange = watch(str(folder))
         spec = importlib.util.spec_from_file_location("kernel", path)
         assert spec is not None
         assert spec.loader is not None
@@ -42,7 +42,7 @@ class Here:
         self._run, self._plain = module.run, runpy.run_path(str(path))["run"]
         self.calls = 0
         self.right = tuple(self._judged(case) for case in trial.cases("numeric")[:16])
-        self.reached = read_reached({"files": {}, "lost": False} | found())
+        self.reached = read_reached({"files": {}, "lost": False} | self._found())
 
     def _judged(self, case: Any) -> tuple[Any, Scenario]:
         given = self._trial.inputs(case)
@@ -59,13 +59,16 @@ class Here:
         tensors: list[torch.Tensor] = []
         given: dict[str, Any] = {}
         made: torch.Tensor | None = None
+        reached = Reached()
         for index, step in enumerate(scenario.steps):
             match step:
                 case Allocate(case=case) | Refill(case=case):
                     given = dict(self._trial.inputs(scenario.cases[case]))
                 case Call(exchange=exchange):
                     self.calls += 1
-                    self._exchange(None if exchange is None else list(exchange.told))
+                    arguments, made = list(given.values()), None
+                    if exchange is not None:
+                        self._exchange(list(exchange.told), arguments)
                     try:
                         made = self._run(**given)
                     except Exception as error:
@@ -73,7 +76,9 @@ class Here:
                         made = None
                         continue
                     finally:
-                        happened = self._exchange(None)
+                        happened = self._exchange(None, arguments)
+                        said = {"files": {}, "lost": False} | self._found()
+                        reached |= read_reached(said)
                     made = None if exchange is not None and not happened else made
                 case _:
                     pass
@@ -93,7 +98,7 @@ class Here:
                 tensors.append(made.clone())
             records.append(StepDone(index=index, items=items))
         result = ScenarioResult(records=tuple(records), termination=Finished(), output_text="")
-        return Ran(result, tensors)
+        return Ran(result, tensors, reached)
 
 
 def idle(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str, head: str = "") -> list[str]:
@@ -179,11 +184,32 @@ def test_a_key_of_kept_results_matters_after_other_values(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Either sum tells other values apart, so that both are not needed."""
+    kept = "kept from an earlier call: KEPT['bias']"
     whole = KEPT.format(key="bias.clone()")
-    assert idle(monkeypatch, tmp_path, whole, "KEPT = {}") == []
+    assert idle(monkeypatch, tmp_path, whole, "KEPT = {}") == [kept]
     sums = KEPT.format(key="torch.stack((bias.sum(), bias.abs().sum()))")
     found = idle(monkeypatch, tmp_path, sums, "KEPT = {}")
-    assert found == ["never mattered: bias.sum()", "never mattered: bias.abs().sum()"]
+    assert found == ["never mattered: bias.sum()", "never mattered: bias.abs().sum()", kept]
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("TABLE = []",
+         "if not TABLE:\n        TABLE.append(torch.full((4096,), 2.0))\n"
+         "    return x * gain + bias * TABLE[0][: len(bias)] / 2.0"),
+        ("WORK = torch.empty(1 << 20)",
+         "WORK[: x.numel()] = x.flatten()\n    y = WORK[: x.numel()].view_as(x) * gain\n"
+         "    return y + bias"),
+        ("LAST = []", "LAST[:] = [x.clone()]\n    return x * gain + bias"),
+        ("LAST = []", "LAST[:] = [x * gain + bias]\n    return LAST[0]"),
+    ],
+)  # fmt: skip
+def test_tables_and_memory_to_work_in_may_be_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, head: str, body: str
+) -> None:
+    found = idle(monkeypatch, tmp_path, body, head)
+    assert [one for one in found if one.startswith("kept")] == []
 
 
 def test_a_kernel_without_a_process_apart_has_no_such_part() -> None:

@@ -383,13 +383,13 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                             watched[0]()
                             followed[0]()
                         if part:
-                            watched[4](part)
+                            watched[4](part, arguments)
                         returned = function(*arguments)
                     finally:
                         if followed:
                             followed[1]()
                             watched[1]()
-                            happened = watched[4](None)
+                            happened = watched[4](None, arguments)
                         if byte is not None and perturb is not None:
                             perturb(-6, 0)
                     if device != "cpu":
@@ -452,7 +452,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                             item |= {"kind": "none", "type_name": "NoneType"}
                         items.append(item)
                     reply = {"items": items, "container": container, "exchanged": happened}
-                    if followed and request["follow"]:
+                    if followed and (request["follow"] or part):
                         reply["ran"] = followed[2]() | watched[2]()
                     del found, one, own
                 case "back":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import gc
 import importlib.machinery
 import os
 import sys
@@ -176,11 +177,11 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     folder: str,
     needs: tuple[Any, ...] = (
         sys, os.path, os.sep, ast, importlib.machinery.SourceFileLoader, types.CodeType, warnings,
-        os.walk, _TRACERS, _OPERANDS,
+        os.walk, _TRACERS, _OPERANDS, gc.get_objects,
     ),
 ) -> tuple[
     Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None],
-    Callable[[list[Any] | None], bool],
+    Callable[[list[Any] | None, list[Any]], bool],
 ]:  # fmt: skip
     """Return `begin` and `end`, between which values of expressions are noted, and three more.
 
@@ -192,12 +193,16 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     a number and `everywhere` where all of it is that number, else two values. Of parts it has
     `[line, column, last line, end, what, ...]`: what may take the place of the expression's value,
     `zero`, `true`, `false`, or an operand by its place. `exchange` with such a part `[file, line,
-    column, last line, end, what]` lets that happen in calls from now on, in which nothing is noted;
-    with None it ends that and returns whether it happened. Of code that a compiler traces nothing
+    column, last line, end, what]` lets that happen in the call that begins, in which nothing is
+    noted; with None it ends that and returns whether it happened. With `["", -1]` the tensors that
+    the process holds after the call are remembered; with `["", number]` the one of this number, of
+    those that a later call on other values has changed, is spoiled before a call and put back
+    after it. Arguments, which are given too, are none of them. `found` returns as `kept` where the
+    spoiled one was read, `[line, column, last line, end]`. Of code that a compiler traces nothing
     is noted.
     """
     python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
-    most = needs[9]
+    most, objects = needs[9:]
     root = path.realpath(folder).rstrip(separator) + separator
     whole, join, exists, number_of = path.realpath, path.join, path.exists, id
     torch: Any = python.modules["torch"]
@@ -205,6 +210,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     some, every, count, ends_of = base.any, base.all, base.numel, torch.aminmax
     zeros, ones = torch.zeros_like, torch.ones_like
     converted, floats = base.to, base.is_floating_point
+    storage, copied, put, same = base.untyped_storage, base.clone, base.copy_, torch.equal
     dtype_of, layout_of, device_of, shape_of = (
         getattr(base, name).__get__ for name in ("dtype", "layout", "device", "shape")
     )
@@ -220,7 +226,10 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     latest: dict[int, Any] = {}  # what operands came to
     parts: dict[int, list[str]] = {}
     fresh_parts: set[int] = set()
-    changing, how, happened = -1, "", False
+    exchanging, changing, how, happened = False, -1, "", False
+    remembered: list[Any] = []
+    spoiled: list[Any] = []  # a tensor, and what it held
+    read: set[int] = set()  # where it was read
     parsed: dict[str, tuple[bytes, Any]] = {}  # files that were not imported yet
     active = False
     marker = f"note {number_of(spans)}"
@@ -275,11 +284,13 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
 
     def note(number: int, value: Any) -> Any:
         nonlocal happened
-        if changing >= 0:
+        if exchanging:
             if number in waiting:
                 latest[number] = value
             if number == changing:
                 value, happened = instead(value), True
+            elif spoiled and value is spoiled[0]:
+                read.add(number)
         elif active:
             kind = kind_of(value)
             if number in waiting:
@@ -513,15 +524,64 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         active = False
         latest.clear()
 
-    def exchange(part: list[Any] | None) -> bool:
-        nonlocal changing, how, happened
-        did, changing, happened = happened, -1, False
+    def held(arguments: list[Any]) -> list[Any]:
+        """Return the tensors of the process, but for what this remembers and is given."""
+        with no_grad(), plain():
+            given = {storage(one).data_ptr() for one in arguments if kind_of(one) is tensor}
+            own = {number_of(one) for one in (*remembered, *spoiled)}
+            return [
+                one
+                for one in objects()
+                if kind_of(one) is tensor
+                and number_of(one) not in own
+                and device_of(one) == cpu
+                and layout_of(one) is strided
+                and count(one)
+                and storage(one).data_ptr() not in given
+            ]
+
+    def spoil(number: int, arguments: list[Any]) -> bool:
+        with no_grad(), plain():
+            changed = [
+                one
+                for one in held(arguments)
+                if not any(
+                    shape_of(one) == shape_of(old) and dtype_of(one) == dtype_of(old)
+                    and same(one, old) for old in remembered
+                )
+            ]  # fmt: skip
+            if number >= len(changed):
+                return False
+            one = changed[number]
+            spoiled[:] = [one, copied(one)]
+            put(one, ~one if dtype_of(one) is mask else one + 1)
+            return True
+
+    def exchange(part: list[Any] | None, arguments: list[Any]) -> bool:
+        nonlocal exchanging, changing, how, happened
+        did = happened
         latest.clear()
-        if part is not None:
-            file, *span, how = part
+        if part is None:
+            if spoiled:
+                with no_grad(), plain():
+                    put(*spoiled)
+                spoiled.clear()
+            if exchanging and changing < -1:
+                remembered.clear()
+                with no_grad(), plain():
+                    remembered[:] = [copied(one) for one in held(arguments)]
+            exchanging, changing, happened = False, -1, False
+            return did
+        exchanging, (file, *span) = True, part
+        if file:
+            how = span.pop()
             changing = spans.index((file, tuple(span)))
             waiting.clear()
             waiting.update(operands[changing])
+        elif span[0] < 0:
+            changing, happened = -2, True
+        else:
+            happened = spoil(span[0], arguments)
         return did
 
     def found() -> dict[str, Any]:
@@ -531,6 +591,11 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 file, span = spans[number]
                 made[name].setdefault(file, []).append([*span, *said[number]])
             ready.clear()
+        if read:
+            made["kept"] = {}
+        for number in read:
+            made["kept"].setdefault(spans[number][0], []).append(list(spans[number][1]))
+        read.clear()
         return made
 
     def forget() -> None:
