@@ -61,7 +61,8 @@ class Reached:
     two each: a number as text; of a mask `true` and `false`, of another tensor `zeros`, or
     its number and `everywhere` where all of it is one. `parts` are expressions with what may take
     the place of what they come to, `kept` those that came to a tensor which an earlier call had
-    left and which was spoiled. `calls` counts the calls that were followed;
+    left and which was spoiled. `traced` is the file and line of what a compiler traces, where for
+    that no values are noted. `calls` counts the calls that were followed;
     `lost` says that something in the process ended that.
     """
 
@@ -70,6 +71,7 @@ class Reached:
     values: Mapping[str, Mapping[Span, frozenset[str]]] = field(default_factory=dict)
     parts: Mapping[str, Mapping[Span, frozenset[Instead]]] = field(default_factory=dict)
     kept: Mapping[str, frozenset[Span]] = field(default_factory=dict)
+    traced: tuple[str, int] | None = None
     calls: int = 0
     lost: bool = False
 
@@ -104,6 +106,7 @@ class Reached:
                 file: self.kept.get(file, spans) | other.kept.get(file, spans)
                 for file in {**self.kept, **other.kept}
             },
+            traced=self.traced or other.traced,
             calls=self.calls + other.calls,
             lost=self.lost or other.lost,
         )
@@ -151,6 +154,7 @@ def read_reached(found: object) -> Reached:
             )
             for file, spans in dict(found.get("kept", {})).items()  # type: ignore[attr-defined]
         }
+        traced = tuple(found.get("traced", ()))  # type: ignore[attr-defined]
         lost = bool(found["lost"])  # type: ignore[index]
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         return Reached()
@@ -160,6 +164,7 @@ def read_reached(found: object) -> Reached:
         values=values,
         parts=parts,
         kept=kept,
+        traced=(str(traced[0]), int(traced[1])) if len(traced) == 2 else None,
         calls=1,
         lost=lost,
     )

@@ -25,6 +25,7 @@ from cuassay.model.scope import Unreached
 
 _TEXT = 60  # characters of a test
 _TRACED = "in launches that the PTX machine traced"
+_UNKNOWN = "a compiler traces code: values of expressions are not known"
 _ENDING = ("assert", "__trap")  # what ends a kernel that must not go on
 _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property")
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
@@ -55,6 +56,9 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
     if reached.lost:
         ended = "it ended the trace of its lines"
         found.append(Unreached(file=candidate.entry_file, line=1, last=1, test=ended))
+    if reached.traced is not None:
+        file, line = cleaned_text(reached.traced[0], _TEXT), reached.traced[1]
+        found.append(Unreached(file=file, line=line, last=line, test=_UNKNOWN))
     for source in candidate.sources:
         if not source.path.endswith(".py") or source.path == candidate.adapter:
             continue

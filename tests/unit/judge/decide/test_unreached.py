@@ -163,7 +163,9 @@ def constants(
     monkeypatch: pytest.MonkeyPatch, folder: Path, body: str, *calls: tuple[object, ...]
 ) -> list[str]:
     """Return the expressions that had one value in all calls of `run(x, rows, columns)`."""
-    source = f"import os\nimport torch\ndef run(x, rows, columns):\n    {body}\n"
+    source = (
+        f"import os\nimport numpy as np\nimport torch\ndef run(x, rows, columns):\n    {body}\n"
+    )
     path = folder / "kernel.py"
     path.write_text(source, encoding="utf-8")
     monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
@@ -215,6 +217,10 @@ CALLS = (
          ["always 'highest': torch.get_float32_matmul_precision()"]),
         ("return x + float(torch.distributed.is_initialized())",
          ["always False: torch.distributed.is_initialized()"]),
+        ("return x + float(np.square(np.float64(rows > 77)))",
+         ["always False: rows > 77"]),
+        ("return x + np.exp(np.float64(-rows)) * 0.0",
+         ["always np.float64(0.0): np.exp(np.float64(-rows)) * 0.0"]),
         ("return x * torch.ones(99)[torch.tensor([rows])]",
          ["always 1 everywhere: torch.ones(99)[torch.tensor([rows])]"]),
     ],
@@ -278,9 +284,11 @@ def test_an_expression_that_a_later_call_changes_is_not_named(
     [
         ("import torch\nfast = torch.compile\n", True),
         ("import torch as t\nfast = t.compile(len)\n", True),
-        ("from torch import compile as fast\n", True),
-        ("import torch._dynamo\n", True),
-        ("from torch.nn.attention.flex_attention import flex_attention\n", True),
+        ("from torch import compile as fast\nfast(len)\n", True),
+        ("from torch import compile as fast\n", False),
+        ("import torch._dynamo\n", False),
+        ("import torch._dynamo\ntorch._dynamo.reset()\n", True),
+        ("from torch.nn.attention.flex_attention import flex_attention as f\nG = f\n", True),
         ("def run(:\n", True),
         ("import torch  # torch.compile\nNOTE = 'torch.compile'\n", False),
         ("import re, triton\nWORD = re.compile('x')\nfast = triton.jit\n", False),
@@ -294,8 +302,11 @@ def test_code_that_a_compiler_traces_is_left_as_it_is(
     other.parent.mkdir(exist_ok=True)
     other.write_text(source, encoding="utf-8")
     monkeypatch.setattr(SourceFileLoader, "get_code", plain := SourceFileLoader.get_code)
-    watch(str(tmp_path))
+    found = watch(str(tmp_path))[2]
     assert (SourceFileLoader.get_code is plain) is traced
+    said = read_reached({"files": {}, "lost": False} | found())
+    assert (said.traced is not None) is traced
+    assert said.traced is None or said.traced[0] == file
 
 
 def test_values_that_a_process_makes_up_are_cleaned_or_dropped() -> None:

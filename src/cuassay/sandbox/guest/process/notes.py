@@ -198,8 +198,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     the process holds after the call are remembered; with `["", number]` the one of this number, of
     those that a later call on other values has changed, is spoiled before a call and put back
     after it. Arguments, which are given too, are none of them. `found` returns as `kept` where the
-    spoiled one was read, `[line, column, last line, end]`. Of code that a compiler traces nothing
-    is noted.
+    spoiled one was read, `[line, column, last line, end]`, and as `traced` the file and line of
+    code that a compiler traces: then nothing is noted.
     """
     python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
     most, objects = needs[9:]
@@ -214,8 +214,11 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     dtype_of, layout_of, device_of, shape_of = (
         getattr(base, name).__get__ for name in ("dtype", "layout", "device", "shape")
     )
+    numbers = python.modules.get("numpy")
+    names = ("float64", "float32", "int64", "int32", "bool_") if numbers else ()
     tensor, strided, mask, cpu = torch.Tensor, torch.strided, torch.bool, torch.device("cpu")
-    scalars, text_of, kind_of, begins = {bool, int, float}, repr, type, str.startswith
+    scalars = {bool, int, float, *(getattr(numbers, name) for name in names)}
+    text_of, kind_of, begins = repr, type, str.startswith
     known = python.stdlib_module_names | {"torch"}
     spans: list[tuple[str, tuple[int, int, int, int]]] = []
     values: dict[int, set[str]] = {}
@@ -445,27 +448,28 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         ]
         return code.replace(co_consts=tuple(made))
 
-    def names_a_tracer(tree: Any) -> bool:
+    def names_a_tracer(tree: Any) -> int:
+        """Return the line of code that names what traces, which is more than to import it; or 0."""
         homes: dict[str, str] = {}
-        used: list[str] = []
         for one in syntax.walk(tree):
             if isinstance(one, syntax.Import):
-                used += [name.name for name in one.names]
                 homes |= {name.asname: name.name for name in one.names if name.asname}
             elif isinstance(one, syntax.ImportFrom) and one.module and not one.level:
-                come = {name.asname or name.name: f"{one.module}.{name.name}" for name in one.names}
-                used += come.values()
-                homes |= come
+                homes |= {n.asname or n.name: f"{one.module}.{n.name}" for n in one.names}
         for one in syntax.walk(tree):
             parts: list[str] = []
+            line = getattr(one, "lineno", 0)
             while isinstance(one, syntax.Attribute):
                 parts.insert(0, one.attr)
                 one = one.value
-            if parts and isinstance(one, syntax.Name):
-                used.append(".".join([homes.get(one.id, one.id), *parts]))
-        return any(f"{name}.".startswith(f"{tracer}.") for name in used for tracer in tracers)
+            if isinstance(one, syntax.Name):
+                name = ".".join([homes.get(one.id, one.id), *parts])
+                if any(f"{name}.".startswith(f"{tracer}.") for tracer in tracers):
+                    return line
+        return 0
 
-    def is_traced() -> bool:
+    def find_tracer() -> list[Any]:
+        """Return the file and line that first name what traces; nothing where none does."""
         for place, _, names in walk(root):
             for name in names:
                 if name.endswith(".py"):
@@ -474,11 +478,11 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     try:
                         tree = syntax.parse(text)
                     except (SyntaxError, ValueError, RecursionError, MemoryError):
-                        return True
-                    if names_a_tracer(tree):
-                        return True
+                        return [join(place, name)[len(root) :], 1]
+                    if line := names_a_tracer(tree):
+                        return [join(place, name)[len(root) :], line]
                     parsed[join(place, name)] = text, tree
-        return False
+        return []
 
     real = loader.get_code
 
@@ -510,7 +514,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return real(self, fullname)
 
-    if is_traced():
+    tracer_at = find_tracer()
+    if tracer_at:
         parsed.clear()
     else:
         loader.get_code = get_code
@@ -585,7 +590,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         return did
 
     def found() -> dict[str, Any]:
-        made: dict[str, Any] = {"values": {}, "parts": {}}
+        made: dict[str, Any] = {"values": {}, "parts": {}, "traced": tracer_at}
         for name, ready, said in (("values", fresh, values), ("parts", fresh_parts, parts)):
             for number in ready:
                 file, span = spans[number]
