@@ -57,8 +57,8 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
         ended = "it ended the trace of its lines"
         found.append(Unreached(file=candidate.entry_file, line=1, last=1, test=ended))
     if reached.traced is not None:
-        file, line = cleaned_text(reached.traced[0], _TEXT), reached.traced[1]
-        found.append(Unreached(file=file, line=line, last=line, test=_UNKNOWN))
+        name, line = reached.traced
+        found.append(Unreached(file=cleaned_text(name, _TEXT), line=line, last=line, test=_UNKNOWN))
     for source in candidate.sources:
         if not source.path.endswith(".py") or source.path == candidate.adapter:
             continue
