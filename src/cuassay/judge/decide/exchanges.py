@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     RunExchanged = Callable[[Scenario], Coroutine[Any, Any, Ran | None]]
 
+_NO_TIME = "no time was left to exchange all parts of its code"
 _TEXT = 76  # characters of an expression
 _CALL_S = 5.0
 _ELEMENTS = 1 << 17  # of inputs and outputs of a call
@@ -96,10 +97,14 @@ def idle_parts(
         left = kept
     found = same.intersection(left)
     kept_at = _kept(trial, run, cases[:_KEPT_CASES], end) if trees else {}
-    return tuple(
-        one
-        for path, (source, tree) in trees.items()
-        for one in (*_named(source, tree, found), *_named_kept(source, tree, kept_at))
+    untried = Unreached(file=candidate.entry_file, line=1, last=1, test=_NO_TIME)
+    return (
+        *(
+            one
+            for source, tree in trees.values()
+            for one in (*_named(source, tree, found), *_named_kept(source, tree, kept_at))
+        ),
+        *((untried,) if left and time.monotonic() > end else ()),
     )
 
 

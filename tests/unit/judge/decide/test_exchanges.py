@@ -16,6 +16,7 @@ import torch
 from cuassay.checks.registry import all_checks
 from cuassay.judge.decide.exchanges import idle_parts
 from cuassay.model.candidate import Candidate, Language, SourceFile
+from cuassay.model.effort import Effort
 from cuassay.model.reached import Exchange, Instead, Reached, read_reached
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
 from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone, StepRaised
@@ -244,3 +245,11 @@ def test_a_part_is_told_as_it_is_read() -> None:
     assert found.parts == {"a.py": {(2, 4, 2, 9): {Instead.FIRST}}}
     odd = {"files": {}, "lost": False, "parts": {"a.py": [[2, 4, 2, 9, "anything"]]}}
     assert read_reached(odd) == Reached()
+
+
+def test_parts_for_which_no_time_was_left_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Effort, "exchange_s", -1.0)
+    found = idle(monkeypatch, tmp_path, "return x * gain + bias")
+    assert found == ["no time was left to exchange all parts of its code"]
