@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from cuassay.model.case import Case
+from cuassay.model.reached import Exchange, Spoiled
 from cuassay.model.relation import Relation
 from cuassay.model.step import CallOfSlot, FillOfSlot, OfResult, OfSlot, StepBase
 from cuassay.model.steps import (
@@ -98,7 +99,9 @@ class Call(CallOfSlot):
     meanwhile, empty the default one; with `thread` the call is made from a new thread; with
     `gradients` the floating inputs require gradients, with `parameters` they are parameters of a
     module, frozen unless `autograd` is Autograd.ON; it is made under `autograd`, and with
-    `autocast` under torch.autocast too. The host waits for the call in any case.
+    `autocast` under torch.autocast too. The host waits for the call in any case. With `exchange`
+    another value takes the place of what a part of its code comes to, or a tensor that it keeps is
+    spoiled; a call in which that did not happen holds nothing.
     """
 
     words: ClassVar = "being called"
@@ -110,6 +113,7 @@ class Call(CallOfSlot):
     autograd: Autograd = Autograd.ON
     parameters: bool = False
     autocast: bool = False
+    exchange: Exchange | Spoiled | None = None
 
     @property
     def wants_answers(self) -> str:

@@ -75,7 +75,9 @@ class FamilyScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached:
-    """Code of the candidate that no judged call ran: lines from 1, and the test that leads there.
+    """Code of the candidate that no judged call ran, or whose values decided nothing in any.
+
+    Lines count from 1. `test` leads there, or says what is not known of it.
 
     `test` is the candidate's text.
     """
@@ -145,7 +147,7 @@ def _short(scope: Scope, *, streams: bool) -> dict[str, str]:
     if scope.has_launches and not scope.launches_judged:
         found[LAUNCHES] = "no launch of its kernels was executed by the PTX machine"
     if scope.unreached:
-        found[UNREACHED] = f"no judged call ran {_code_words(scope.unreached)}"
+        found[UNREACHED] = f"judged calls say nothing of {_code_words(scope.unreached)}"
     if scope.power_missing:
         found[POWER] = f"not measured: {scope.power_missing}"
     gpu = [one for one in scope.families if "STREAM001" in one.codes]

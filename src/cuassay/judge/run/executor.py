@@ -251,6 +251,17 @@ class Executor(Closing):
                     self.pool.reached |= run.reached
                 return run
 
+    async def exchanged(self, scenario: Scenario) -> Ran | None:
+        """Run calls in which parts of the candidate's code come to other values.
+
+        None where the candidate runs in no process apart, which alone can do that.
+        """
+        async with self._clocked(scenario), self._one:
+            apart = await self._unwatched.apart_for(scenario)
+            if apart is None:
+                return None
+            return await apart.execute(scenario, self._trial.truths.inputs, fresh=False)
+
     @asynccontextmanager
     async def _clocked(self, scenario: Scenario) -> AsyncIterator[Parts]:
         """Count what runs as time of the trial, and its parts as the candidate's or the judge's."""
