@@ -29,7 +29,7 @@ from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.case import Case
 from cuassay.model.python_text import parse_python
 from cuassay.model.reached import Exchange, Instead, Reached, Span, Spoiled
-from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
+from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario, Step
 from cuassay.model.scope import Unreached
 from cuassay.model.trace import StepDone, StepRaised
 from cuassay.sandbox.host.waits import run_now
@@ -83,7 +83,7 @@ def idle_parts(
     end = time.monotonic() + trial.effort.exchange_s
     # One call each first. What that leaves is asked again after a call on other values, with the
     # same exchange: there it matters what tells whether a kept result may be used again.
-    turns = [(case,) for case in cases]
+    turns: list[tuple[Case, ...]] = [(case,) for case in cases]
     for number, case in enumerate(cases[: trial.effort.exchange_histories]):
         turns.append((case, replace(case, seed=trial.seed("exchange", number))))
     for turn in turns:
@@ -309,7 +309,11 @@ def _tried(
 
 
 def _scenario(cases: tuple[Case, ...], exchanges: Iterable[Exchange]) -> Scenario:
-    steps = [Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r")]
+    steps: list[Step] = [
+        Allocate(slot="a", case=0),
+        Call(slot="a", result="r"),
+        ReadResult(result="r"),
+    ]
     for one in exchanges:
         call = Call(slot="a", result="r", exchange=one)
         if len(cases) > 1:
