@@ -18,7 +18,7 @@ _LARGE_ELEMENTS = 1 << 31
 _SHOWN = 4  # axes, workloads or checks that a line names
 
 
-class Judged(enum.StrEnum):
+class JudgedBy(enum.StrEnum):
     """How a listed workload was judged."""
 
     VALUES = "values"  # its numbers, against truth
@@ -59,7 +59,7 @@ class WorkloadScope:
 
     workload: str
     axes: Mapping[str, int]
-    judged: Judged
+    judged: JudgedBy
     elements: int
     reason: str = ""
 
@@ -140,7 +140,7 @@ def _short(scope: Scope, *, streams: bool) -> dict[str, str]:
         if scope.values < scope.wanted:
             told.append(f"a call to {scope.values:,} of {scope.wanted:,} elements")
         found[SIZES] = f"judged no farther than {_listed(told)}"
-    left = [one for one in scope.workloads if one.judged is not Judged.VALUES]
+    left = [one for one in scope.workloads if one.judged is not JudgedBy.VALUES]
     if left:
         count = f"{len(left)} of {len(scope.workloads)} listed workloads"
         found[WORKLOADS] = f"{count} not judged by truth: {_work_words(left)}"
@@ -167,9 +167,9 @@ def scope_lines(scope: Scope, *, power: str = "") -> tuple[str, ...]:
         axes.append(f"a call to {scope.values:,} of {scope.wanted:,} elements")
     lines = [f"sizes: {_listed(axes)}"]
     if scope.workloads:
-        by_values = sum(one.judged is Judged.VALUES for one in scope.workloads)
+        by_values = sum(one.judged is JudgedBy.VALUES for one in scope.workloads)
         told = f"workloads: {by_values} of {len(scope.workloads)} judged by truth"
-        others = [one for one in scope.workloads if one.judged is not Judged.VALUES]
+        others = [one for one in scope.workloads if one.judged is not JudgedBy.VALUES]
         lines.append(f"{told}; {_work_words(others)}" if others else told)
     if scope.families:
         parts = [f"{_listed(one.codes)} ({one.reason})" for one in scope.families]
@@ -206,19 +206,19 @@ def _code_words(code: Iterable[Unreached]) -> str:
 
 def _work_words(workloads: Iterable[WorkloadScope]) -> str:
     """Return how workloads were judged, those that were judged alike together."""
-    alike: dict[tuple[Judged, str], list[str]] = {}
+    alike: dict[tuple[JudgedBy, str], list[str]] = {}
     for one in workloads:
         alike.setdefault((one.judged, one.reason), []).append(one.workload or "unnamed")
     parts = []
     for (judged, reason), names in alike.items():
         match judged:
-            case Judged.VALUES:
+            case JudgedBy.VALUES:
                 how = ""
-            case Judged.RULE:
+            case JudgedBy.RULE:
                 how = " by the benchmark's own rule alone"
-            case Judged.ADDRESSES:
+            case JudgedBy.ADDRESSES:
                 how = f" by addresses alone ({reason})"
-            case Judged.NO:
+            case JudgedBy.NO:
                 how = f" not at all ({reason})"
         parts.append(f"{_listed(names)}{how}")
     return "; ".join(parts)

@@ -8,7 +8,7 @@ from cuassay.model import serial
 from cuassay.model.scope import (
     AxisScope,
     FamilyScope,
-    Judged,
+    JudgedBy,
     Scope,
     Unreached,
     WorkloadScope,
@@ -21,7 +21,9 @@ _COVERED = Scope(
     axes=(AxisScope(axis="rows", declared=4096, listed=16, values=4096),),
     values=8192,
     wanted=8192,
-    workloads=(WorkloadScope(workload="w0", axes={"rows": 16}, judged=Judged.VALUES, elements=32),),
+    workloads=(
+        WorkloadScope(workload="w0", axes={"rows": 16}, judged=JudgedBy.VALUES, elements=32),
+    ),
 )
 
 
@@ -72,10 +74,10 @@ def test_workloads_say_how_they_were_judged() -> None:
     others = tuple(
         WorkloadScope(workload=name, axes={}, judged=judged, elements=1 << 33, reason="no room")
         for name, judged in (
-            ("w1", Judged.RULE),
-            ("w2", Judged.ADDRESSES),
-            ("w3", Judged.NO),
-            ("w4", Judged.NO),
+            ("w1", JudgedBy.RULE),
+            ("w2", JudgedBy.ADDRESSES),
+            ("w3", JudgedBy.NO),
+            ("w4", JudgedBy.NO),
         )
     )
     scope = dataclasses.replace(_COVERED, workloads=(*_COVERED.workloads, *others))
