@@ -295,11 +295,7 @@ class CheckLane:
         except BuildStopped as stopped:
             if lanes.built:  # other lanes meet it too
                 lanes.built = False
-                outcome: Outcome = Skipped(reason=stopped.reason)
-                if stopped.finding is not None:
-                    outcome = Failed(findings=(stopped.finding,))
-                title = "The candidate builds and imports"
-                lanes.teller.stop(CheckReport(code="BUILD001", title=title, outcome=outcome))
+                lanes.teller.stop(_build_report(stopped))
             return
         finally:
             self._examination = None
@@ -327,3 +323,11 @@ class CheckLane:
         await self.executor.make_ready(scenario)  # others need not wait for that
         async with heavy:
             yield
+
+
+def _build_report(stopped: BuildStopped) -> CheckReport:
+    outcome: Outcome = Skipped(reason=stopped.reason)
+    if stopped.finding is not None:
+        outcome = Failed(findings=(stopped.finding,))
+    title = "The candidate builds and imports"
+    return CheckReport(code="BUILD001", title=title, outcome=outcome)
