@@ -20,7 +20,7 @@ from cuassay.checks.needs import When
 from cuassay.judge.decide.examine import BuildStopped, Examination, Examined, Rejected
 from cuassay.judge.decide.gross import PLAIN, first_calls, is_gross
 from cuassay.judge.domain import StateFrom
-from cuassay.judge.run.budget import Budget
+from cuassay.judge.run.budget import TimeBudget
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
 from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Failed, Finding, Outcome, Skipped
@@ -30,7 +30,7 @@ from cuassay.model.verdict import Lane
 if TYPE_CHECKING:
     from cuassay.checks.base import Check
     from cuassay.judge.decide.control import Control
-    from cuassay.judge.decide.tried import Tried
+    from cuassay.judge.decide.tried import SizeLog
     from cuassay.judge.run.executor import Executor
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.scenario import Scenario
@@ -135,12 +135,12 @@ class Lanes:
         self,
         trial: JudgeTrial,
         control: Control,
-        tried: Tried,
+        tried: SizeLog,
         teller: Teller,
         *,
         stop: Stop,
         several: bool,
-        budget: Budget,
+        budget: TimeBudget,
     ) -> None:
         """`stop` says what ends the trial before its last check."""
         self.budget = budget

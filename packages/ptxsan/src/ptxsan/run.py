@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -180,6 +181,11 @@ class Meanwhile(Protocol):
         """Let them, as all blocks wait for memory; return whether to look at it again.
 
         `moved` says that blocks got on since the last time.
+        """
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """Return what keeps others from the launch's memory while blocks run: atomics are not
+        atomic beside other processes.
         """
 
 
@@ -508,11 +514,12 @@ class _Run:
         run_s, paused = 0.0, False
         while True:
             state.set32(L.PAUSES, int(self._meanwhile is not None and len(places) == 1))
-            started = time.perf_counter()
             left_s = max(0.0, self._options.limit_s - run_s)
             stop = functools.partial(state.set32, L.STOP, 3)
             stored = watching.stored_pointers(self._loaded.program, self._launch)
-            with within(left_s, stop), stored:
+            alone = self._meanwhile.alone() if self._meanwhile else contextlib.nullcontext()
+            with alone, within(left_s, stop), stored:
+                started = time.perf_counter()
                 others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
                 for thread in others:
                     thread.start()

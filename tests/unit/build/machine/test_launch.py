@@ -150,7 +150,8 @@ def test_a_kernel_waits_for_what_another_rank_writes(
     x[0, 5] = 0
     with pytest.raises(LaunchFault, match="nobody will change it"):
         built.call(x, 3.0)
-    monkeypatch.setattr(launches, "beside_ranks", True)
+    lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    monkeypatch.setattr(launches, "lock_of_ranks", lock)
     other = threading.Timer(0.1, lambda: x[0, 5].fill_(2.0))
     other.start()
     answer = built.call(x, 3.0)

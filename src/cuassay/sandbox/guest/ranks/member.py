@@ -75,11 +75,12 @@ class Place:
         return self.rank // self.groups
 
 
-def _let_kernels_wait() -> None:
-    """Let kernels that the PTX machine executes wait for what other ranks write."""
+def _let_kernels_meet(folder: Path) -> None:
+    """Let kernels that the PTX machine executes wait for what those of other ranks write."""
     from cuassay.build.machine import launch
 
-    launch.beside_ranks = True
+    if launch.lock_of_ranks is None:
+        launch.lock_of_ranks = os.open(folder / "kernels", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
 
 
 def takes_group(function: Callable[..., object]) -> bool:
@@ -147,7 +148,7 @@ class Member:
             open_world(self, rank=place.rank, size=place.world, store=store)
             on_gpu = place.device.on_gpu
             folder = Path(place.store).parent
-            met = (lambda: None) if on_gpu else _let_kernels_wait
+            met = (lambda: None) if on_gpu else lambda: _let_kernels_meet(folder)
             shared = symmetric.install(folder, on_gpu=on_gpu, met=met)
             install_operators(shared, key="CUDA" if on_gpu else "CPU")
         if place.groups > 1:
