@@ -173,7 +173,7 @@ def test_words_are_written_by_torchs_own_name(called: Call) -> None:
 def test_what_a_kernel_for_a_gpu_asks_for_is_memory_of_the_cpu(called: Call) -> None:
     def on_cuda(x: torch.Tensor) -> torch.Tensor:
         with cuda_facade():
-            buffer = symmetric.empty(x.shape, dtype=x.dtype, device="cuda")
+            buffer = symmetric.empty(x.shape, dtype=x.dtype, device=torch.device("cuda"))
             group: Any = dist.group.WORLD
             memory = symmetric.rendezvous(buffer, group)
             buffer.copy_(x)
