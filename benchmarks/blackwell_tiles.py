@@ -1,12 +1,13 @@
 """Random products of tensor memory, bit for bit against MMA-Sim's model of Blackwell.
 
-    python benchmarks/blackwell_tiles.py FOLDER --results N --lanes L --out FILE
+    python benchmarks/blackwell_tiles.py FOLDER --results N --lanes L --each E --out FILE
 
 FOLDER holds microsoft/MMA-Sim, whose authors fitted its models to hardware; it is not part of this
 repository. Every lane draws tiles of 8 x 8 results, of one form after the other: any bits at all
-(infinities, NaN, subnormals), exponents near each other, or sums that cancel. FILE gets a line for
-each form: how many results, how many differ, and the first that does. MMA-Sim has no e2m1, e3m2 and
-e2m3 in products without scales of 16; the model in ptxsan's tests has.
+(infinities, NaN, subnormals), exponents near each other, or sums that cancel. Of each tile
+E results, drawn at random, are compared (MMA-Sim takes a millisecond each). FILE gets a line for
+each form: how many tiles, how many results, how many differ, and the first that does. MMA-Sim has
+no e2m1, e3m2 and e2m3 in products without scales of 16; the model in ptxsan's tests has.
 
 MMA-Sim gives a zero the exponent -126, so that zero times 2**124 cuts smaller terms. An H200 does
 not do that (benchmarks/reports/2026-11-28-machine-numerics.md). A result that differs is made again
@@ -109,8 +110,9 @@ def _tensor(codes: NDArray[np.int64], name: str) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """How many results there were, how many differ, how many of these by a zero, the first."""
+    """How many tiles and results, how many differ, how many of these by a zero, the first."""
 
+    tiles: int = 0
     results: int = 0
     differ: int = 0
     zeros: int = 0
@@ -118,13 +120,14 @@ class Compared:
 
     def __add__(self, other: Compared) -> Compared:
         return Compared(
+            tiles=self.tiles + other.tiles,
             results=self.results + other.results, differ=self.differ + other.differ,
             zeros=self.zeros + other.zeros, first=self.first or other.first,
         )  # fmt: skip
 
 
-def tiles(form: Form, random: np.random.Generator, sim: Any) -> Compared:
-    """Compare one tile of random products."""
+def tiles(form: Form, random: np.random.Generator, sim: Any, each: int) -> Compared:
+    """Compare `each` results of one tile of random products."""
     way = int(random.integers(0, 3))
     a, b = (_codes(random, one, way)[:, : form.depth].copy() for one in (form.a, form.b))
     kind = np.float16 if form.half else np.float32
@@ -144,17 +147,19 @@ def tiles(form: Form, random: np.random.Generator, sim: Any) -> Compared:
     result = c.view(np.uint16 if form.half else np.uint32).astype(np.int64).reshape(_SIDE, 1, 8)
     panels = np.ascontiguousarray(b.T).reshape(1, form.depth, 8)
     T.add_products(form.kind, form.described, a.copy(), panels, codes[0], codes[1], result)
-    return _compared(form, sim, (_tensor(a, form.a), _tensor(b, form.b)), c, codes, result)
+    places = random.permutation(_SIDE * _SIDE)[:each]
+    factors = _tensor(a, form.a), _tensor(b, form.b)
+    return _compared(form, sim, factors, c, codes, result, places)
 
 
 def _compared(
     form: Form, sim: Any, factors: tuple[torch.Tensor, torch.Tensor], c: NDArray[Any],
-    codes: list[NDArray[np.int64]], result: NDArray[np.int64],
+    codes: list[NDArray[np.int64]], result: NDArray[np.int64], places: NDArray[np.int64],
 ) -> Compared:  # fmt: skip
     kind = torch.float8_e8m0fnu if form.scale == "ue8m0" else torch.float8_e4m3fn
     scales = [torch.from_numpy(one.astype(np.uint8)).view(kind) for one in codes]
     differ, zeros, first = 0, 0, ""
-    for row, column in np.ndindex(_SIDE, _SIDE):
+    for row, column in zip(*np.divmod(places, _SIDE), strict=True):
         given = (
             (factors[0][row], factors[1][column]), torch.tensor(c[row, column]),
             (scales[0][row], scales[1][column]),
@@ -166,7 +171,7 @@ def _compared(
         with _zeros_without_exponent(sim):
             zeros += _simulated(form, sim, *given) == own
         first = first or f"{form.name}: {own:#x}, MMA-Sim {wanted:#x}"
-    return Compared(results=_SIDE * _SIDE, differ=differ, zeros=zeros, first=first)
+    return Compared(tiles=1, results=len(places), differ=differ, zeros=zeros, first=first)
 
 
 def _simulated(
@@ -203,9 +208,9 @@ def _zeros_without_exponent(sim: Any) -> Iterator[None]:
         sim.extract_significand_exponent = before
 
 
-def _lane(given: tuple[int, Path, float, int]) -> dict[str, Compared]:
+def _lane(given: tuple[int, Path, float, int, int]) -> dict[str, Compared]:
     """Compare tiles until the time is over or there are enough; return what each form gave."""
-    number, folder, until, most = given
+    number, folder, until, most, each = given
     sys.path.insert(0, str(folder))
     torch.set_num_threads(1)
     sim = importlib.import_module("mmasim.simulator.arithmetic")
@@ -214,7 +219,7 @@ def _lane(given: tuple[int, Path, float, int]) -> dict[str, Compared]:
     for form in itertools.cycle(FORMS):
         if time.time() > until or sum(one.results for one in found.values()) >= most:
             return found
-        found[form.name] = found.get(form.name, Compared()) + tiles(form, random, sim)
+        found[form.name] = found.get(form.name, Compared()) + tiles(form, random, sim, each)
     return found
 
 
@@ -223,13 +228,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--results", type=int, default=20_000)
+    parser.add_argument("--each", type=int, default=_SIDE * _SIDE, help="results of a tile")
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     until, most = time.time() + given.seconds, -(-given.results // given.lanes)
-    jobs = [(given.seed * 4096 + one, given.folder, until, most) for one in range(given.lanes)]
+    jobs = [
+        (given.seed * 4096 + one, given.folder, until, most, given.each)
+        for one in range(given.lanes)
+    ]
     with multiprocessing.get_context("spawn").Pool(given.lanes) as pool:
         parts = pool.map(_lane, jobs, chunksize=1)
     all_of = Compared()
@@ -238,7 +247,7 @@ def main() -> int:
             row = sum((one[form.name] for one in parts if form.name in one), Compared())
             file.write(json.dumps({"form": form.name, **dataclasses.asdict(row)}) + "\n")
             all_of += row
-    counts = f"{all_of.results:,} results, {all_of.differ:,} differ"
+    counts = f"{all_of.tiles:,} tiles, {all_of.results:,} results, {all_of.differ:,} differ"
     sys.stdout.write(f"{counts}, {all_of.zeros:,} of these by a zero\n")
     return int(all_of.differ > all_of.zeros)
 

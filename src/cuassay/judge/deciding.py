@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.judge.decide import benchmark_rule
+from cuassay.judge.decide.exchanges import idle_parts
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
 from cuassay.judge.decide.required import decide_required
 from cuassay.judge.decide.scope import scope_of
@@ -102,6 +103,13 @@ def decide_trial(
         bench.emit(FindingReported(finding=finding))
     reports = with_findings(checked.reports, ruled.findings)
     launches = has_launches(bench.candidate)
+    reached = reduce(or_, (one.pool.reached for one in bench.opened))
+    idle = None
+    if not (rejected or ends or ruled.findings) and checked.built:
+        idle = bench.optional(
+            "parts of the code that decide nothing",
+            lambda: idle_parts(trial, bench.candidate, executor.exchanged, checked, reached),
+        )
     scope = scope_of(
         trial,
         checked.right,
@@ -109,9 +117,8 @@ def decide_trial(
         rule=rule,
         launches=bench.machine.count(),
         unreached=(
-            *unreached_code(
-                bench.candidate, reduce(or_, (one.pool.reached for one in bench.opened))
-            ),
+            *unreached_code(bench.candidate, reached),
+            *(idle or ()),
             *unreached_in_kernels(bench.candidate, bench.machine.executed),
         ),
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,

@@ -43,6 +43,7 @@ _SHAPES = {
     "selector (bits 0 and 1) is not that of the instruction",
     P.BAD_SHIFT: "has a zero-column mask that shifts by {number} columns, more than the "
     "instruction descriptor (bits 30 and 31) allows",
+    P.BAD_QUARTER: "shifts rows from lane {number} on: a warp's lanes begin at 0, 32, 64 or 96",
     P.BAD_PAIR: "is for a pair of blocks (cta_group::2), and the block has no other one",
 }
 

@@ -133,7 +133,34 @@ REUSED = module(
         )
     )
 )  # fmt: skip
-TWINS = {"product": PRODUCT, "steps": STEPS, "stored": STORED, "reused": REUSED}
+# Rows of 8 numbers that threads have stored, shifted in the lanes of each warp.
+SHIFTED = module(
+    "\n".join(
+        (
+            _BEGIN, "bar.sync 0;", _AFTER, "ld.shared.b32 %r7, [where];",
+            "and.b32 %r10, %r2, 3; shl.b32 %r10, %r10, 21; add.u32 %r11, %r7, %r10;",
+            "shl.b32 %r13, %r1, 3;",
+            "\n".join(
+                f"add.u32 %r14, %r13, {at}; cvt.rn.f32.u32 %f1, %r14; mov.b32 %v{at}, %f1;"
+                for at in range(8)
+            ),
+            f"tcgen05.st.sync.aligned.32x32b.x8.b32 [%r11], {names(8)};",
+            "tcgen05.wait::st.sync.aligned;", _BEFORE, "bar.sync 0;", _AFTER,
+            "\n".join(
+                f"add.u32 %r15, %r7, {quarter << 21};\n"
+                "@%p2 tcgen05.shift.cta_group::1.down [%r15];"
+                for quarter in range(4)
+            ),
+            _PRODUCT.splitlines()[1], waits("0", "first"), _AFTER,
+            f"tcgen05.ld.sync.aligned.32x32b.x8.b32 {names(8)}, [%r11];",
+            "tcgen05.wait::ld.sync.aligned;",
+            *_WRITE.splitlines()[:9], _END,
+        )
+    )
+)  # fmt: skip
+TWINS = {
+    "product": PRODUCT, "steps": STEPS, "stored": STORED, "reused": REUSED, "shifted": SHIFTED
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +228,11 @@ PLANTED = (
     Planted(name="too_few_columns", twin="product", old=_ALLOC, new=_ALLOC.replace("64;", "32;"), kinds=_MISUSE),
     Planted(name="lanes_of_another_warp", twin="product", old="add.u32 %r11, %r7, %r10;", new="mov.b32 %r11, %r7;", kinds=_MISUSE),
     Planted(name="descriptor_with_odd_rows", twin="product", old=f"mov.b32 %r9, {DESCRIBED};", new=f"mov.b32 %r9, {DESCRIBED ^ 14 << 24};", kinds=_MISUSE),
+    # rows that move
+    Planted(name="shift_not_waited_for", twin="shifted", old=_WAIT, kinds=_RACE),
+    Planted(name="shift_before_its_stores_are_known", twin="shifted", old=f"{_BEFORE}\nbar.sync 0;", kinds=_RACE),
+    Planted(name="shift_from_the_middle_of_a_warp", twin="shifted", old=f"%r7, {1 << 21};", new=f"%r7, {1 << 20};", kinds=_MISUSE),
+    Planted(name="shift_of_columns_that_nobody_allocated", twin="shifted", old=f"%r7, {3 << 21};", new=f"%r7, {3 << 21 | 60};", kinds=_MISUSE),
     Planted(name="tile_beyond_shared_memory", twin="product", old="add.u64 %rd8, %rd7, 256;", new="add.u64 %rd8, %rd7, 448;", kinds=(Kind.OUT_OF_BOUNDS,)),
 )  # fmt: skip
 

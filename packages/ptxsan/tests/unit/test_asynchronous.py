@@ -271,6 +271,35 @@ def test_a_block_that_may_end_before_it_is_read_is_found(schedule: str) -> None:
     assert Kind.EXITED_SHARED in {one.kind for one in report.findings}
 
 
+# Thread 32 waits for an mbarrier, the cluster meets without a release, thread 0 ends the object.
+_ENDED = """
+@!%p1 mbarrier.init.shared::cta.b64 [bar], 1; bar.sync 0;
+@!%p1 mbarrier.arrive.shared::cta.b64 _, [bar];
+setp.ne.u32 %p4, %r1, 32;
+{before}
+@%p4 bra MET;
+W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;
+@!%p2 bra W;
+MET:
+{behind}
+@!%p1 mbarrier.inval.shared::cta.b64 [bar];
+"""
+_ARRIVE = "barrier.cluster.arrive.relaxed.aligned;"
+_WAIT = "barrier.cluster.wait.aligned;"
+
+
+def test_a_wait_before_a_relaxed_barrier_of_the_cluster_has_ended() -> None:
+    body = _ENDED.format(before="", behind=f"bar.warp.sync -1; {_ARRIVE} {_WAIT}")
+    assert found(body, grid=2, cluster=2) == {}
+
+
+@pytest.mark.parametrize("before", ["", _ARRIVE])
+def test_a_wait_that_no_arrival_stands_behind_races_with_the_end(before: str) -> None:
+    behind = f"bar.warp.sync -1; {_WAIT}" if before else ""
+    body = _ENDED.format(before=before, behind=behind)
+    assert Kind.RACE in found(body, grid=2, cluster=2)
+
+
 def test_ranks_beyond_the_cluster_are_out_of_bounds() -> None:
     far = _REMOTE.replace("xor.b32 %r3, %r2, 1", "add.u32 %r3, %r2, 5")
     assert Kind.OUT_OF_BOUNDS in found(far, grid=2, cluster=2)

@@ -9,7 +9,7 @@ from ptxsan.findings import Kind, Severity
 from ptxsan_corpus import tensor_kernels as K
 
 pytest.importorskip("numba")
-_DEPTHS = {"product": 16, "steps": 32, "stored": 16, "reused": 16}
+_DEPTHS = {"product": 16, "steps": 32, "stored": 16, "reused": 16, "shifted": 16}
 
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random"])
@@ -17,7 +17,11 @@ _DEPTHS = {"product": 16, "steps": 32, "stored": 16, "reused": 16}
 def test_a_right_kernel_is_right_and_clean(twin: str, schedule: str) -> None:
     a, b = K.inputs(1, _DEPTHS[twin])
     expected = a.astype(np.float32) @ b.astype(np.float32).T
-    expected = {"stored": expected + 2, "reused": 2 * expected}.get(twin, expected)
+    shifted = np.zeros((K.ROWS, K.COLUMNS), np.float32)
+    rows = np.arange(K.ROWS) + (np.arange(K.ROWS) % 32 < 31)  # of each warp the last one stays
+    shifted[:, :8] = np.arange(8 * K.ROWS).reshape(K.ROWS, 8)[rows]
+    others = {"stored": expected + 2, "reused": 2 * expected, "shifted": shifted}
+    expected = others.get(twin, expected)
     report, buffers = K.execute(
         K.TWINS[twin], (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32)), schedule=schedule
     )

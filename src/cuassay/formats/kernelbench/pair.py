@@ -287,7 +287,7 @@ class _Shaped:
     """
 
     probe: _Probe
-    learnt: shapes.Learnt
+    learnt: shapes.LearntShapes
     small: Mapping[str, int]
     is_large: bool
     is_buildable: bool
@@ -354,7 +354,7 @@ def _reduced(probe: _Probe, sizes: Mapping[str, int]) -> Iterator[Mapping[str, i
         yield found
 
 
-def _makes(probe: _Probe, learnt: shapes.Learnt, sizes: Mapping[str, int]) -> bool:
+def _makes(probe: _Probe, learnt: shapes.LearntShapes, sizes: Mapping[str, int]) -> bool:
     """Whether the inputs and the state at some sizes have the shapes that were learnt."""
     bound = {axis: sizes[axis] for axis in learnt.axes} | dict(learnt.derived)
     try:
@@ -867,7 +867,7 @@ def _steps(written: Written, arguments: Mapping[str, Any]) -> dict[str, tuple[Pa
 
 
 def _specs(
-    probe: _Probe, learnt: shapes.Learnt
+    probe: _Probe, learnt: shapes.LearntShapes
 ) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
     written = iter(learnt.shapes)
     inputs: list[InputSpec] = []
@@ -897,7 +897,7 @@ def _scalar(name: str, value: Any) -> ScalarSpec:
 
 
 def _axes(
-    learnt: shapes.Learnt, built: Iterable[str], listed: Sequence[Mapping[str, int]] = ()
+    learnt: shapes.LearntShapes, built: Iterable[str], listed: Sequence[Mapping[str, int]] = ()
 ) -> tuple[Axis, ...]:
     """Return the axes; one of which several sizes are listed ends at the largest of them.
 

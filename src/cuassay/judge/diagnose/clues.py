@@ -236,10 +236,17 @@ class _Experiments:
             rounds = not ended or max(seen, default=0.0) >= _SEEN_BY_MACHINE * error
         clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed, rounds=rounds)
         exact = self.found.get("exact")
-        ranged = blamed_lines.of_ranges(self.trial, launches, self.candidate, telling, exact)
+        ranged = functools.cache(  # looked for where nothing else says more
+            lambda: blamed_lines.of_ranges(self.trial, launches, self.candidate, telling, exact)
+        )
+        known = clue.line if clue is not None else None
         for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
-            line = blamed_lines.of_numbers(self.trial, trace, self.candidate, telling, exact, cause)
-            line = line or self._of_machine(cause) or ranged
+            line = (
+                known
+                or blamed_lines.of_numbers(self.trial, trace, self.candidate, telling, exact, cause)
+                or self._of_machine(cause)
+                or ranged()
+            )
             lines |= {cause: line} if line is not None else {}
         if clue is not None and clue.line is None:
             clue = dataclasses.replace(clue, line=lines.get(clue.cause))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 29}  # of inputs and outputs, run once a mutant
 _QUICK_ELEMENTS = 1 << 23  # `quick` answers in seconds: its mutants run on its smaller cases
+_LEFT = 4  # of the mutants one part in so many is not told apart by the first case
 PURPOSES = ("numeric", "small", "shapes", "hot", "arguments")
 
 
@@ -82,9 +83,11 @@ def power_of_inputs(trial: JudgeTrial) -> Power | None:
     limit, runs = trial.effort.power_mutants, trial.runs_within(cases[0])
     if runs is not None:
         limit = min(limit, runs // 2)
-        # A case takes a run for each mutant, and those of its truths, one a family.
-        truths = TRUTH_RUNS * len(policy_of(trial.problem).families)
-        cases = cases[: max(1, runs // max(limit + truths, 1))]
+        # The first case takes a run for each mutant and a truth for each family, another one a run
+        # for each that is left, and truths of the least family and the widest.
+        first = limit + TRUTH_RUNS * len(policy_of(trial.problem).families)
+        more = limit // _LEFT + 2 * TRUTH_RUNS
+        cases = cases[: 1 + max(0, runs - first) // more]
     if not limit:
         return None
     try:

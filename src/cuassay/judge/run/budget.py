@@ -25,7 +25,7 @@ class BudgetSpentError(CannotJudgeError):
     """The time of the trial is over."""
 
 
-class Budget:
+class TimeBudget:
     """The seconds of one trial; None: as many as it takes.
 
     `missed` are the checks that did not run, `cut` those that ran as the time ended.
@@ -43,9 +43,9 @@ class Budget:
         self.cut: dict[str, None] = {}
 
     @staticmethod
-    def of(profile: Profile, wished_s: float | None) -> Budget:
+    def of(profile: Profile, wished_s: float | None) -> TimeBudget:
         """Return the budget of a trial: what is wished, at `quick` two minutes otherwise."""
-        return Budget(QUICK_S if wished_s is None and profile is Profile.QUICK else wished_s)
+        return TimeBudget(QUICK_S if wished_s is None and profile is Profile.QUICK else wished_s)
 
     @property
     def is_spent(self) -> bool:

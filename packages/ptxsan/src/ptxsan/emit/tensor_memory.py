@@ -24,10 +24,14 @@ from ptxsan.runtime.tensor_memory import PACKED, S16X32, S16X64, S16X128, S16X25
 from ptxsan.runtime.tensor_products import (
     A_INSIDE,
     ACCUMULATE,
+    AS_THEY_ARE,
     DISABLED,
+    FROM_4_BITS,
+    FROM_6_BITS,
     HALVED,
     PAIR,
     SCALES,
+    SHIFTED,
     SPARSE,
     STATIONARY,
 )
@@ -46,6 +50,7 @@ _COPIES = {
     ("64x128b", "warpx2::02_13"): (1, 16), ("64x128b", "warpx2::01_23"): (2, 16),
     ("32x128b", "warpx4"): (3, 16),
 }  # fmt: skip
+_UNPACKED = {"b6x16_p32": FROM_6_BITS, "b4x16_p64": FROM_4_BITS}
 _SCALES = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
 
 
@@ -290,34 +295,44 @@ def emit_commit(cx: Emit, ins: Instruction) -> None:
 @emits("tcgen05", where=lambda ins: ins.parts[1] == "cp")
 def emit_copy(cx: Emit, ins: Instruction) -> None:
     """Copy rows of shared memory to lanes of tensor memory."""
-    _refuse(cx, "b8x16", "b6x16_p32", "b4x16_p64")
+    _refuse(cx)
     rows = next((one for one in ins.parts if "x" in one and one.endswith("b")), "")
     to_warps = next((one for one in ins.parts if one.startswith("warpx")), "")
     if (rows, to_warps) not in _COPIES:
         cx.unsupported("has a shape that is not covered")
     shape, nbytes = _COPIES[rows, to_warps]
-    how = shape | nbytes << 8 | (_group(ins) - 1) << 16
+    unpacked = next((_UNPACKED[one] for one in ins.parts if one in _UNPACKED), AS_THEY_ARE)
+    how = shape | nbytes << 8 | (_group(ins) - 1) << 16 | unpacked << 17
     to, source = _tensor_address(cx, ins.operands[0]), _whole(cx, ins.operands[1])
     given = (("i64", to), ("i64", source), ("i64", str(how)))
     cx.call("void", "rt_tensor_copy", *_HERE, *given, site_of(cx))
 
 
+def _form_of(cx: Emit, ins: Instruction, kind: str, inside: bool) -> int:
+    """Return the bits of `how` that the name of a product decides."""
+    if kind not in _KINDS:
+        cx.unsupported("has a kind that is not covered")
+    stationary, pair = "ws" in ins.parts, _group(ins) == 2
+    if stationary and ("sp" in ins.parts or pair or kind.startswith("mx")):
+        cx.unsupported("is no weight-stationary product that is covered")
+    if "ashift" in ins.parts and (stationary or not inside):
+        cx.unsupported("shifts an A that is not in tensor memory, or stationary weights")
+    how = _KINDS.index(kind) | (PAIR if pair else 0) | (A_INSIDE if inside else 0)
+    how |= SPARSE if "sp" in ins.parts else 0
+    how |= SHIFTED if "ashift" in ins.parts else 0
+    return how | (STATIONARY if stationary else 0)
+
+
 @emits("tcgen05", where=lambda ins: ins.parts[1] == "mma")
 def emit_multiply(cx: Emit, ins: Instruction) -> None:
     """D = A B + D, or A B, of matrices that descriptors and addresses name."""
-    _refuse(cx, "ashift")
-    stationary, sparse = "ws" in ins.parts, "sp" in ins.parts
+    _refuse(cx)
     kind = next((one[6:] for one in ins.parts if one.startswith("kind::")), "")
-    if kind not in _KINDS:
-        cx.unsupported("has a kind that is not covered")
-    how = _KINDS.index(kind) | (PAIR if _group(ins) == 2 else 0)
-    how |= STATIONARY if stationary else 0
-    if stationary and (sparse or _group(ins) == 2 or kind.startswith("mx")):
-        cx.unsupported("is no weight-stationary product that is covered")
     to, a, b, *rest = ins.operands
+    inside = isinstance(a, Address)
+    how = _form_of(cx, ins, kind, inside)
     extra = "0"
-    if sparse:
-        how |= SPARSE
+    if how & SPARSE:
         extra = _tensor_address(cx, rest[0])
         rest = rest[1:]
     described, *rest = rest
@@ -339,14 +354,12 @@ def emit_multiply(cx: Emit, ins: Instruction) -> None:
             value = cx.read(one, "b32")
             cx.store_field("%thread", layout.TILE_AT + 4 * index, value.bits)
         rest = rest[1:]
-    if len(rest) > 1 and stationary:
+    if len(rest) > 1 and how & STATIONARY:
         extra = _whole(cx, rest[1])
     elif len(rest) > 1:
         if not isinstance(rest[1], Immediate):
             cx.unsupported("needs a constant where it scales its accumulator")
         how |= (rest[1].bits & 255) << HALVED
-    inside = isinstance(a, Address)
-    how |= A_INSIDE if inside else 0
     first = _tensor_address(cx, a) if inside else _whole(cx, a)
     enabled = cx.read(rest[0], "pred")
     if enabled.poison != "false":
@@ -360,5 +373,7 @@ def emit_multiply(cx: Emit, ins: Instruction) -> None:
 
 @emits("tcgen05", where=lambda ins: ins.parts[1] == "shift")
 def emit_shift(cx: Emit, ins: Instruction) -> None:
-    """Not modelled: rows that move down by one."""
-    cx.unsupported("is not covered")
+    """Shift rows of 32 bytes in the lanes of a warp."""
+    _refuse(cx)
+    given = (("i64", _tensor_address(cx, ins.operands[0])), ("i64", str(_group(ins))))
+    cx.call("void", "rt_tensor_shift", *_HERE, *given, site_of(cx))

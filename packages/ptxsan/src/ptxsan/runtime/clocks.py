@@ -80,6 +80,27 @@ def seen_block(thread: int, block: int, launch: int, gid: int, clock: int) -> bo
 
 
 @native
+def came_after(thread: int, block: int, launch: int, gid: int, clock: int) -> bool:
+    """Whether thread `gid`, after its time `clock`, arrived at a barrier of the cluster.
+
+    One that this thread has waited for. Reads whose values thread `gid` had used by then have
+    ended, also where the arrival releases nothing.
+    """
+    gids, peers = load_u32(launch + L.BLOCK_GIDS), load_u64(block + L.BLOCK_PEERS)
+    if peers == 0 or gid >= load_u32(launch + L.TOTAL_THREADS):
+        return False
+    rank = rank_in(launch, block_of(launch, gids, gid), load_u32(block + L.BLOCK_LINEAR))
+    if rank < 0:
+        return False
+    home = load_u64(peers + 8 * rank)
+    other = load_u64(home + L.BLOCK_THREAD0) + (gid % gids) * load_u32(home + L.BLOCK_STRIDE)
+    for at in range(other + L.CLUSTER_TIMES, other + L.CLUSTER_TIMES + 16, 8):
+        if 0 < load_u32(at) <= load_u32(thread + L.CLUSTER_SEEN) and load_u32(at + 4) >= clock:
+            return True
+    return False
+
+
+@native
 def join(to: int, source: int, words: int) -> None:
     """Add what one vector clock knows to another."""
     for index in range(words):

@@ -51,11 +51,14 @@ def rt_cluster_arrive(thread: int, block: int, launch: int, release: int, site: 
     if load_u32(thread + L.CLUSTER_CAME):
         gid = load_u32(thread + L.GID)
         report_pair(launch, L.K_TWICE, site, gid, 0, 0xFFFFFFFF, gid)
-    store_u32(thread + L.CLUSTER_CAME, load_u32(home + L.CLUSTER_PHASE) + 1)
+    phase = load_u32(home + L.CLUSTER_PHASE) + 1
+    store_u32(thread + L.CLUSTER_CAME, phase)
+    store_u32(thread + L.CLUSTER_TIMES + 8 * (phase & 1), phase)
+    store_u32(thread + L.CLUSTER_TIMES + 8 * (phase & 1) + 4, load_u32(thread + L.CLOCK))
     store_u32(home + L.CLUSTER_ARRIVED, load_u32(home + L.CLUSTER_ARRIVED) + 1)
     if release:
         publish(thread, block, load_u64(home + L.CLUSTER_CLOCKS))
-        tick(thread)
+    tick(thread)
     _complete_if_due(block, launch)
 
 
@@ -92,6 +95,7 @@ def rt_cluster_wait(thread: int, block: int, launch: int, site: int) -> int:
     clocks = load_u64(home + L.CLUSTER_CLOCKS)
     if clocks:
         learn(thread, block, clocks + 4 * load_u32(home + L.BLOCK_WORDS))
+    store_u32(thread + L.CLUSTER_SEEN, load_u32(thread + L.CLUSTER_CAME))
     store_u32(thread + L.CLUSTER_CAME, 0)
     return 1
 

@@ -157,7 +157,9 @@ def _race(
     other = site_of(record) << load_u32(launch + L.SITE_SHIFT)
     # (A strong read stands before the strong writes that it saw: which of them is in question?)
     seen = record & (MANY | SAW | STRONG_WRITES) == SAW
-    several = record & MANY or record & BOTH == BOTH or seen
+    # (Of an mbarrier that ends: had the wait ended by a barrier of the cluster? watch.py knows.)
+    waits = info & L.SYNC_OPERATION and record & (NEAR | BOTH) == NEAR
+    several = record & MANY or record & BOTH == BOTH or seen or waits
     kind = L.K_SUSPECT if several else what
     first, gid = load_u32(block + L.FIRST_GID), gid_of(record)
     if space == L.S_GLOBAL and first <= gid < first + load_u32(block + L.BLOCK_THREADS):

@@ -51,12 +51,15 @@ from ptxsan.runtime.watch import keep_access
 
 F16, TF32, F8F6F4, I8, MXF8F6F4, MXF4, MXF4NVF4 = 0, 1, 2, 3, 4, 5, 6  # kinds
 # Bits of `how`: kind (4), A in tensor memory, accumulate, pair of blocks, lanes disabled, log2 of
-# how often D is halved (8), scales for each row (8), weights stationary, A sparse.
+# how often D is halved (8), scales for each row (8), weights stationary, A sparse,
+# A shifted afterwards.
 A_INSIDE, ACCUMULATE, PAIR, DISABLED, HALVED, SCALES = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 8, 16
-STATIONARY, SPARSE = 1 << 24, 1 << 25
+STATIONARY, SPARSE, SHIFTED = 1 << 24, 1 << 25, 1 << 26
+# How a copy unpacks 16 elements, of 16 bytes each time, to a byte each (PTX ISA: .b8x16).
+AS_THEY_ARE, FROM_6_BITS, FROM_4_BITS = 0, 1, 2
 # What a descriptor has that no hardware takes.
 BAD_ROWS, BAD_COLUMNS, BAD_FORMAT, BAD_LANE, BAD_PAIR, BAD_COPIES = 0, 1, 2, 3, 4, 5
-BAD_METADATA, BAD_SPARSITY, BAD_SHIFT = 6, 7, 8
+BAD_METADATA, BAD_SPARSITY, BAD_SHIFT, BAD_QUARTER = 6, 7, 8, 9
 _SWIZZLE, _SPARSE, _SMALL_A, _MASK = 0, 1, 2, 3  # what is not modelled, from L.BAD_DESCRIPTOR on
 _E4M3, _E5M2, _E2M1, _E3M2, _E2M3 = 4, 5, 7, 8, 9  # FloatFormat.index
 _FRACTION = 25
@@ -254,11 +257,15 @@ def _inside(
 ) -> None:  # fmt: skip
     """Read rows of A in tensor memory: a lane a row, elements packed in its columns.
 
+    Elements of 4 and 6 bits of kinds that take 8 as well lie in the middle of a byte: bits 2 to 5,
+    and 1 to 6 (CUTLASS, cp_narrow_a_to_tmem_mma.py).
+
     64 rows of one block lie as those of D do. Each block of a pair with 128 rows has its 64 rows
     twice, in lanes 0 to 63 and 64 to 127: one for each half of D's columns (CUTLASS, tmem_frg).
     """
     depth, bits = shape[0], shape[1]
-    column, columns, base = address & 0xFFFF, depth * bits // 32, address >> 16
+    stored = 8 if bits < 8 and depth == 32 else bits
+    column, columns, base = address & 0xFFFF, depth * stored // 32, address >> 16
     if not usable(thread, launch, owner, column, columns, site):
         return
     tensor, apart = load_u64(owner + L.TENSOR), rows == 64 and not pair
@@ -271,7 +278,8 @@ def _inside(
         lane = base + 32 * (row >> 4) + (row & 15) if apart else row
         place = lane * L.TM_COLUMNS + column
         for index in range(depth):
-            code = _code(tensor + L.TM_DATA + 4 * place, index, bits)
+            code = _code(tensor + L.TM_DATA + 4 * place, index, stored)
+            code = code >> (stored - bits) // 2 & (1 << bits) - 1
             codes[(first + row) * depth + index] = code
         for at in range(columns):
             known = load_u8(tensor + L.TM_INIT + place + at) & 1
@@ -469,6 +477,7 @@ def _is_legal(
     step = 8 if rows == 64 else 16
     least = 32 if stationary else (128 if how & PAIR or kind >= MXF8F6F4 else 64)
     most = 256 if how & PAIR else 128
+    least = 128 if how & SHIFTED else least
     if rows not in (least, 64, 128, 256) or not least <= rows <= most:
         return _refuse(thread, launch, site, rows, BAD_ROWS)
     if not step <= columns <= 256 or columns % step:
@@ -496,7 +505,7 @@ def _is_covered(
 ) -> bool:  # fmt: skip
     """Whether the machine models what descriptors ask for; else the launch has no verdict."""
     rows, _, _ = _sizes(kind, described)
-    a, b, _ = _formats(kind, described)
+    b = _formats(kind, described)[1]
     if how & SPARSE:
         # Rows of fewer lanes, small elements of B with scales, B's rows beyond what is swizzled.
         short = rows != (256 if how & PAIR else 128)
@@ -509,7 +518,7 @@ def _is_covered(
     if not _is_modelled(b_at) or not (inside or _is_modelled(a_at)):
         return _unmodelled(launch, _SWIZZLE)
     few = rows < 64 or (how & STATIONARY != 0 and rows < 128)
-    if inside and (few or (_bits_of(kind, a) < 8 and kind < MXF4)):
+    if inside and few:
         return _unmodelled(launch, _SMALL_A)
     return True
 
@@ -687,6 +696,56 @@ def rt_tensor_multiply(
     pb &= 1  # a hidden column is written
     spread(pa, pb, poison)
     _sums(thread, first, launch, other, to, how, result, poison, half, True)
+    for part in range(parts if how & SHIFTED else 0):
+        _shift(thread, block, launch, other if part else first, a_at & 0xFFFF, 128, pipe, site)
+
+
+@native
+def _shift(
+    thread: int, block: int, launch: int, owner: int, address: int, lanes: int, pipe: int, site: int
+) -> None:  # fmt: skip
+    """Give each lane from an address on the 32 bytes of the next one.
+
+    Of 32 lanes the last keeps its own. The manual says "down by one row, except the last". That
+    row r takes row r + 1, and that each 32 lanes are shifted by themselves, NVIDIA's example of
+    .ashift saw on a B200 (CUTLASS, 1cta_mma_a_from_tmem.py).
+    """
+    column, first = address & 0xFFFF, address >> 16
+    if not usable(thread, launch, owner, column, 8, site):
+        return
+    if load_u32(launch + L.RACES):
+        agent, time = agent_of(block, launch, pipe), load_u32(pipe + 4)
+        for at in range(column, column + 8):
+            for lane in range(first, first + lanes, 16):
+                check_cell(thread, block, launch, owner, lane, at, 1, agent, time, site)
+    tensor = load_u64(owner + L.TENSOR)
+    for lane in range(first, first + lanes):
+        for at in range(column, column + 8 if lane % 32 < 31 else column):
+            cell = lane * L.TM_COLUMNS + at
+            word = load_u32(tensor + L.TM_DATA + 4 * (cell + L.TM_COLUMNS))
+            store_u32(tensor + L.TM_DATA + 4 * cell, word)
+            known = load_u8(tensor + L.TM_INIT + cell + L.TM_COLUMNS)
+            store_u8(tensor + L.TM_INIT + cell, known)
+
+
+@export("void(int64, int64, int64, int64, int64, int64)")
+def rt_tensor_shift(
+    thread: int, block: int, launch: int, address: int, group: int, site: int
+) -> None:
+    """Shift the rows of 32 bytes of a warp's lanes, in both blocks of a pair where `group` is 2."""
+    pipe = pipe_of(thread, block, launch)
+    if pipe == 0:
+        return
+    if (address >> 16) % 32 or address >> 16 >= L.TM_LANES:
+        _refuse(thread, launch, site, address >> 16, BAD_QUARTER)
+        return
+    _next(pipe)
+    for part in range(group):
+        owner = peer_of(block, launch, part) if group == 2 else block
+        if owner == 0:
+            _refuse(thread, launch, site, 0, BAD_PAIR)
+            return
+        _shift(thread, block, launch, owner, address, 32, pipe, site)
 
 
 @native
@@ -818,7 +877,7 @@ def rt_tensor_copy(
 ) -> None:
     """Copy rows of 16 or 32 bytes from shared memory: bits 0 to 7 of `how` shape, 8 to 15 bytes.
 
-    Bit 16: in both blocks of a pair.
+    Bit 16: in both blocks of a pair. From bit 17 on: how elements are unpacked.
     """
     shape, nbytes = how & 255, how >> 8 & 255
     pipe = pipe_of(thread, block, launch)
@@ -841,15 +900,35 @@ def rt_tensor_copy(
             for column in range(to & 0xFFFF, (to & 0xFFFF) + nbytes // 4):
                 for lane in range(0, 128, 16):
                     check_cell(thread, block, launch, owner, lane, column, 1, agent, time, site)
-        _copy(thread, block, launch, owner, to, descriptor, shape, rows, nbytes, pipe, site)
+        _copy(thread, block, launch, owner, to, descriptor, how, rows, nbytes, pipe, site)
+
+
+@native
+def _unpack(data: int, init: int, how: int, word: int) -> tuple[int, int]:
+    """Return four of the 16 elements of 16 bytes, a byte each, and whether they were written.
+
+    They lie in the middle of their bytes: `_inside`. What pads the 16 bytes is not read.
+    """
+    if how == AS_THEY_ARE:
+        known = 1
+        for byte in range(4):
+            known &= load_u8(init + 4 * word + byte)
+        return load_u32(data + 4 * word), known
+    bits, found, known = 6 if how == FROM_6_BITS else 4, 0, 1
+    for index in range(4):
+        at = 4 * word + index
+        found |= _code(data, at, bits) << 8 * index + (8 - bits) // 2
+        for byte in range(bits * at // 8, (bits * (at + 1) + 7) // 8):
+            known &= load_u8(init + byte)
+    return found, known
 
 
 @native
 def _copy(
-    thread: int, block: int, launch: int, owner: int, to: int, descriptor: int, shape: int,
+    thread: int, block: int, launch: int, owner: int, to: int, descriptor: int, how: int,
     rows: int, nbytes: int, pipe: int, site: int,
 ) -> None:  # fmt: skip
-    tensor = load_u64(owner + L.TENSOR)
+    tensor, shape = load_u64(owner + L.TENSOR), how & 255
     for row in range(rows):
         for inner in range(0, nbytes, 16):
             place = _place(descriptor, row, inner, 0)
@@ -863,10 +942,8 @@ def _copy(
                     break
                 cell = lane * L.TM_COLUMNS + (to & 0xFFFF) + inner // 4
                 for word in range(4):
-                    known = 1
-                    for byte in range(4):
-                        known &= load_u8(init + 4 * word + byte)
-                    store_u32(tensor + L.TM_DATA + 4 * (cell + word), load_u32(data + 4 * word))
+                    bits, known = _unpack(data, init, how >> 17, word)
+                    store_u32(tensor + L.TM_DATA + 4 * (cell + word), bits)
                     store_u8(tensor + L.TM_INIT + cell + word, known & 1)
 
 

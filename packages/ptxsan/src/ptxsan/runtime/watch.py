@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.causality import hides, morally_strong, sees
-from ptxsan.runtime.clocks import block_of, culprit, rank_in
+from ptxsan.runtime.clocks import block_of, came_after, culprit, rank_in
 from ptxsan.runtime.native import native
 from ptxsan.runtime.order import UNFENCED, YES, knows, scope_between, scope_to
 from ptxsan.runtime.raw import add_u32, load_u32, load_u64, store_u32, store_u64
@@ -88,6 +88,10 @@ def check_watched(
             order = knows(thread, block, launch, other, load_u32(node + 12))
             if order != YES and _was_seen(thread, block, launch, head, node):
                 order = YES
+            waits = (other_info >> 16) & 15 == L.STRONG_READ and kind == L.WRITE
+            if order != YES and waits and info & L.SYNC_OPERATION:
+                time = load_u32(node + 12)
+                order = YES if came_after(thread, block, launch, other, time) else order
             if order == UNFENCED:
                 what = L.K_ACQUIRE
             if order != YES:

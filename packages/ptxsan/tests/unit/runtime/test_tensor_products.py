@@ -202,6 +202,52 @@ def test_a_may_lie_in_tensor_memory(rows: int, lane: int) -> None:
     np.testing.assert_array_equal(found, M.sums(x, y, c))
 
 
+@pytest.mark.parametrize("form", ["tf32", "f16"])
+def test_a_is_shifted_behind_a_product(form: str) -> None:
+    """As NVIDIA's example of .ashift: a second product of the same A has row r + 1 for row r."""
+    random = np.random.default_rng(9)
+    case = _Case(a=form, b=form)
+    a, b = (_codes(random, form, (rows, case.depth), False) for rows in (128, 32))
+    b_image, b_fields = _image(b, form, 16, False)
+    text = K.moved(
+        kind=form, described=case.described, a=0, b=b_fields, columns=32, image=_IMAGE, inside=8
+    )
+    (line,) = (one for one in text.splitlines() if "tcgen05.mma" in one)
+    again = line.replace("%p5", "%p6")
+    twice = line.replace(f"kind::{form}", f"kind::{form}.ashift")
+    text = text.replace(line, f"{twice}\nsetp.ne.u32 %p6, %r2, %r2;\n{again}")
+    padded = np.zeros((_IMAGE // 32, 32), np.uint8)
+    padded[:128] = M.pack(a, form).reshape(128, 32)
+    cells = np.zeros((128, 32), np.uint32)
+    report, buffers = K.execute(text, (padded.ravel(), b_image, cells))
+    assert (report.inconclusive, report.findings) == (None, ())
+    shifted = a[np.arange(128) + (np.arange(128) % 32 < 31)]
+    factors = M.decode(shifted, form), M.decode(b, form)
+    expected = M.sums(*factors, np.zeros((128, 32), np.float32))
+    found = buffers[2].data.view(np.float32).reshape(cells.shape)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("form", ["e2m1", "e3m2", "e2m3"])
+def test_small_elements_of_a_lie_in_the_middle_of_bytes_of_tensor_memory(form: str) -> None:
+    random = np.random.default_rng(10)
+    case, bits = _Case(a=form, b="e4m3"), M.FORMATS[form][0]
+    a, b = (_codes(random, name, (rows, 32), False) for name, rows in ((form, 128), ("e4m3", 32)))
+    b_image, b_fields = _image(b, "e4m3", 16, False)
+    text = K.moved(
+        kind="f8f6f4", described=case.described, a=0, b=b_fields, columns=32, image=_IMAGE,
+        inside=8,
+    )  # fmt: skip
+    padded = np.zeros((_IMAGE // 32, 32), np.uint8)
+    padded[:128] = a << (8 - bits) // 2 | random.integers(0, 2, a.shape) << 7  # not read
+    c = random.standard_normal((128, 32)).astype(np.float32)
+    report, buffers = K.execute(text, (padded.ravel(), b_image, c.view(np.uint32)))
+    assert (report.inconclusive, report.findings) == (None, ())
+    found = buffers[2].data.view(np.float32).reshape(c.shape)
+    expected = M.sums(M.decode(a, form), M.decode(b, "e4m3"), c)
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("differs", [False, True])
 def test_a_of_a_pair_with_128_rows_lies_twice_in_tensor_memory(differs: bool) -> None:
     random = np.random.default_rng(8)
@@ -384,3 +430,23 @@ def test_rows_are_copied_to_their_lanes(shape: str) -> None:
         for row, lane in lanes:
             expected[lane, :cells] = matrix[row].view(np.uint32)[:cells]
     np.testing.assert_array_equal(buffers[2].data.view(np.uint32).reshape(128, 8), expected)
+
+
+@pytest.mark.parametrize(("name", "bits"), [("b4x16_p64", 4), ("b6x16_p32", 6)])
+def test_a_copy_unpacks_small_elements(name: str, bits: int) -> None:
+    random = np.random.default_rng(bits)
+    codes = random.integers(0, 1 << bits, (128, 2, 16))
+    packed = np.zeros((128, 2, 16), np.uint8)
+    flat = (codes[..., None] >> np.arange(bits) & 1).reshape(128, 2, 16 * bits)
+    packed[..., : 2 * bits] = np.packbits(flat.astype(np.uint8), axis=-1, bitorder="little")
+    packed[..., 2 * bits :] = 0xAA  # what pads is not read
+    text = K.copied(
+        shape=f"128x256b.b8x16.{name}", descriptor=_descriptor(16, False, 128, 2)[0], image=8192,
+        columns=8,
+    )  # fmt: skip
+    given = np.zeros((128, 8), np.uint32)
+    image = M.k_major(packed.reshape(128, 32), 16, 8192)
+    report, buffers = K.execute(text, (image, given, given))
+    assert (report.inconclusive, report.findings) == (None, ())
+    expected = (codes << (8 - bits) // 2).astype(np.uint8).reshape(128, 32)
+    np.testing.assert_array_equal(buffers[2].data.view(np.uint8).reshape(128, 32), expected)
