@@ -2,15 +2,17 @@
 
     python benchmarks/public_audit.py --sets DIR --runs RUNS --limit-s 540     # goes on each time
     python benchmarks/public_audit.py --sets DIR --runs RUNS --part 1/4        # one of 4 machines
+    python benchmarks/public_audit.py --sets DIR --runs RUNS --left            # nobody decided them
     python benchmarks/public_audit.py --sets DIR --runs RUNS --profile standard --undecided
     python benchmarks/public_audit.py --sets DIR --runs RUNS --again 200       # other secret seeds
     python benchmarks/public_audit.py --runs RUNS --report                     # judges nothing
 
 DIR holds local copies of the sets (benchmarks/kernel_sets.py names them), RUNS one audit folder
 for each profile, device and part: `cuassay audit` judges, keeps every verdict as it ends, and goes
-on where it stopped. Kernels come in the order of their digests, so that an audit that is cut
-short has judged a random sample of each set. Foreign code runs behind the walls of cuassay only,
-and in a folder of its own. What is written into the repository holds names, digests and verdicts.
+on where it stopped. Rows of folders that are gone come from the data file of the last report.
+Kernels come in the order of their digests, so that an audit that is cut short has judged a random
+sample of each set. Foreign code runs behind the walls of cuassay only, and in a folder of its own.
+What is written into the repository holds names, digests and verdicts.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,30 +45,37 @@ from cuassay.audit.family import operator_family
 
 PACKED = ROOT / "build" / "public-audit"
 RUNS = ROOT / "build" / "public-audit-runs"
-_GRACE_S = 15.0  # after the limit, before the audit is interrupted
+_PART = re.compile(r"(?P<first>\d+)(-(?P<last>\d+))?/(?P<count>\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Which share of the kernels this machine judges: number `index` (from 1) of `count`."""
+    """Which share of the kernels this machine judges: numbers `first` to `last` of `count`."""
 
-    index: int
+    first: int  # from 1
+    last: int
     count: int
 
     def holds(self, kernel: Kernel) -> bool:
         """Whether the kernel is in this part; the same on every machine."""
-        return int(kernel.digest[:8], 16) % self.count == self.index - 1
+        return self.first <= int(kernel.digest[:8], 16) % self.count + 1 <= self.last
 
     def __str__(self) -> str:
-        return f"{self.index}of{self.count}"
+        numbers = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return f"{numbers}of{self.count}"
 
 
 def part_named(text: str) -> Part:
-    """Return the part that a command line names, such as 1/4."""
-    index, _, count = text.partition("/")
-    if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no part: expected K/N with 1 <= K <= N")
-    return Part(index=int(index), count=int(count))
+    """Return the part that a command line names, such as 1/4 or 2-4/4."""
+    parts = _PART.fullmatch(text)
+    if parts is not None:
+        first, count = int(parts["first"]), int(parts["count"])
+        last = int(parts["last"] or first)
+        if 1 <= first <= last <= count:
+            return Part(first=first, last=last, count=count)
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not a part: expected K/N or K-L/N with 1 <= K <= L <= N"
+    )
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -81,13 +92,15 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--labeled", action="store_true", help="only kernels that have a label")
     parser.add_argument("--profile", default="quick", choices=("quick", "standard", "deep"))
+    parser.add_argument("--left", action="store_true",
+                        help="only kernels that nobody decided, sets in turn")  # fmt: skip
     parser.add_argument("--undecided", action="store_true",
                         help="only kernels that `quick` rejected or could not decide")  # fmt: skip
     parser.add_argument("--again", type=int, default=0, metavar="N",
                         help="judge N decided kernels with other seeds")  # fmt: skip
     parser.add_argument("--round", default="", metavar="NAME",
                         help="judge again, in folders of this name")  # fmt: skip
-    parser.add_argument("--part", type=part_named, default=Part(index=1, count=1), metavar="K/N")
+    parser.add_argument("--part", type=part_named, default=part_named("1/1"), metavar="K[-L]/N")
     parser.add_argument("--device", default="", help="cpu or cuda; cuda where there is one")
     parser.add_argument(
         "--lanes", type=int, default=0, help="trials side by side; 0: cuassay's own"
@@ -119,15 +132,36 @@ def chosen(given: argparse.Namespace, kernels: Sequence[Kernel], device: str) ->
         and (not given.languages or kernel.language in given.languages)
         and (not given.labeled or kernel.label)
     ]
-    if not (given.undecided or given.again):
+    if not (given.left or given.undecided or given.again):
         return wanted
-    rows = {row.key: row for row in latest(read_rows(given.runs), device=device, profile="quick")}
+    judged = read_rows(given.runs, published=given.results)
+    if given.left:
+        return left(wanted, judged, tried_first=device == "cuda")
+    rows = {row.key: row for row in latest(judged, device=device, profile="quick")}
     if given.undecided:
         undecided = {key for key, row in rows.items() if row.verdict != "ACCEPTED"}
         return [kernel for kernel in wanted if kernel.key in undecided]
     decided = {key for key, row in rows.items() if row.verdict in DECIDED}
     sample = [kernel for kernel in wanted if kernel.key in decided]
     return ordered(random.Random(27).sample(sample, min(given.again, len(sample))))
+
+
+def left(
+    kernels: Sequence[Kernel], rows: Iterable[Row], *, tried_first: bool = False
+) -> list[Kernel]:
+    """Return the kernels without a decided row: those without any first, their sets in turn.
+
+    With `tried_first` those come first that were tried, as on a GPU, since some need one.
+    """
+    verdicts = {row.key: row.verdict for row in latest(rows)}
+    turns: Counter[tuple[bool, str]] = Counter()
+    order = []
+    for kernel in kernels:
+        if verdicts.get(kernel.key) not in DECIDED:
+            group = (kernel.key in verdicts) is not tried_first, kernel.set
+            order.append((group[0], turns[group], kernel))
+            turns[group] += 1
+    return [kernel for *_, kernel in sorted(order, key=lambda each: each[:2])]
 
 
 def write_list(kernels: Sequence[Kernel], packed: Path, place: Path) -> None:
@@ -159,7 +193,8 @@ def judge(given: argparse.Namespace, kernels: Sequence[Kernel], device: str) -> 
     if given.lanes:
         command += ["--lanes", str(given.lanes)]
     if given.limit_s:
-        command += ["--budget", f"{given.limit_s:g}s"]
+        # Most trials take less than half of the longest: what begins later would hardly end.
+        command += ["--budget", f"{max(given.limit_s - given.each / 2, 1.0):g}s"]
     environment = os.environ | {
         "CUASSAY_HOME": str(given.runs.absolute() / "home"),
         "PYTHONPATH": source_path(),
@@ -169,7 +204,7 @@ def judge(given: argparse.Namespace, kernels: Sequence[Kernel], device: str) -> 
     with tempfile.TemporaryDirectory(prefix="cuassay-public-audit-") as nowhere:
         process = subprocess.Popen(command, cwd=nowhere, env=environment, start_new_session=True)
         try:
-            process.wait(given.limit_s + _GRACE_S if given.limit_s else None)
+            process.wait(given.limit_s or None)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             _end(process)
 

@@ -85,12 +85,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def write(given: argparse.Namespace) -> int:
     """Write tables into the document, pictures and the data file; 2 without rows."""
-    rows = read_rows(given.runs)
+    rows = read_rows(given.runs, published=given.results)
     if not rows:
         print(f"{given.runs} holds no rows: judge kernels first, or give --runs with their folders")
         return 2
     kernels = read_index(given.runs)
     rulings = read_rulings(given.adjudication)
+    digests = folder_digests(given.runs, given.results)
     blocks = {
         "counts": counts(rows, kernels, rulings),
         "sets": by_set(rows, kernels),
@@ -111,7 +112,10 @@ def write(given: argparse.Namespace) -> int:
         "agreement": agreement(rows),
         "adjudication": adjudicated(rulings, rows),
         "rulings": listed(rulings),
-        "folders": folders(given.runs),
+        "folders": table(
+            ("run folder", "SHA-256 of its files"),
+            [(name, f"`{digest}`") for name, digest in digests.items()],
+        ),
     }
     replace_blocks(given.document, blocks)
     replace_blocks(given.page, {"summary": summary(rows, kernels, rulings)})
@@ -121,7 +125,7 @@ def write(given: argparse.Namespace) -> int:
         "schema": "cuassay/public-audit/1",
         "rows": dumps(sorted(rows, key=lambda row: (row.key, row.judged_at, row.again))),
         "adjudication": [ruling_data(ruling) for ruling in rulings],
-        "folders": digests(given.runs),
+        "folders": digests,
     }
     given.results.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     print(blocks["counts"])
@@ -586,9 +590,14 @@ def listed(rulings: Sequence[Ruling]) -> str:
     )
 
 
-def digests(runs: Path) -> dict[str, str]:
-    """Return the SHA-256 of each run folder: of the paths and contents of its files, in order."""
-    found = {}
+def folder_digests(runs: Path, published: Path) -> dict[str, str]:
+    """Return the SHA-256 of each run folder: of the paths and contents of its files, in order.
+
+    Folders that `runs` does not hold keep the digest that the data file `published` has.
+    """
+    found: dict[str, str] = {}
+    if published.is_file():
+        found = json.loads(published.read_text(encoding="utf-8"))["folders"]
     for folder in sorted(path for path in runs.iterdir() if path.is_dir() and path.name != "home"):
         whole = hashlib.sha256()
         for path in sorted(folder.rglob("*")):
@@ -596,13 +605,7 @@ def digests(runs: Path) -> dict[str, str]:
                 content = hashlib.sha256(path.read_bytes()).hexdigest()
                 whole.update(f"{path.relative_to(folder)}\0{content}\0".encode())
         found[folder.name] = whole.hexdigest()
-    return found
-
-
-def folders(runs: Path) -> str:
-    """Return the digests of the run folders as a table."""
-    lines = [(name, f"`{digest}`") for name, digest in digests(runs).items()]
-    return table(("run folder", "SHA-256 of its files"), lines)
+    return dict(sorted(found.items()))
 
 
 def pictures(rows: Sequence[Row], rulings: Sequence[Ruling]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +88,26 @@ def calls_file(folder: Path) -> Path:
     return folder.with_suffix(".calls.ndjson")
 
 
-def read_rows(runs: Path) -> list[Row]:
-    """Return the rows of all audit folders below `runs`, oldest result first in each."""
-    if not (runs / "kernels.json").is_file():
-        return []
+def read_rows(runs: Path, *, published: Path | None = None) -> list[Row]:
+    """Return the rows of all audit folders below `runs`, oldest result first in each.
+
+    Of `published`, the data file of an earlier report, come the rows of folders that `runs` no
+    longer holds.
+    """
+    found = _rows_below(runs) if (runs / "kernels.json").is_file() else []
+    if published is None or not published.is_file():
+        return found
+    here = {row.source for row in found}
+    empty = {field.name: "" for field in fields(Row) if field.default is MISSING}
+    earlier = []
+    for each in json.loads(published.read_text(encoding="utf-8"))["rows"]:
+        data = {key: tuple(text) if isinstance(text, list) else text for key, text in each.items()}
+        if each["source"] not in here:
+            earlier.append(Row(**{**empty, **data}))
+    return earlier + found
+
+
+def _rows_below(runs: Path) -> list[Row]:
     kernels = {kernel.key: kernel for kernel in read_index(runs)}
     found = []
     for noted in sorted(runs.glob("*.calls.ndjson")):

@@ -2,9 +2,9 @@
 
     python benchmarks/ranks.py [--profile quick] [--only NAME ...] [--share 0/2] [--checks ...]
 
-Each fault of tests/zoo/ranks is to be rejected (on GPUs those of streams and graphs, too), each
-twin accepted. `--share 1/2` judges every second one. With GPUs the ranks have NCCL, else cuassay's
-own process group. A row is written as soon as it is known, to
+Each fault of tests/zoo/ranks is to be rejected (on GPUs those of streams and, with two GPUs, of
+graphs, too), each twin accepted. `--share 1/2` judges every second one. With GPUs the ranks have
+NCCL, else cuassay's own process group. A row is written as soon as it is known, to
 benchmarks/results/ranks-<device>.json. Exit code 1 for a miss or an alarm.
 """
 
@@ -27,8 +27,10 @@ from tests.zoo.ranks.faults import (  # noqa: E402
     FAULTS,
     FAULTS_OF_GRAPHS,
     FAULTS_OF_STREAMS,
+    FAULTS_OF_TRITON,
     OPERATORS,
     TWINS,
+    TWINS_OF_GRAPHS,
 )
 
 from cuassay.catalog import registry  # noqa: E402
@@ -47,8 +49,14 @@ def main() -> int:
     part, of = map(int, asked.share.split("/"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     twins = [(path.stem, path.stem, path.read_text()) for path in sorted(TWINS.glob("*.py"))]
-    on_gpu = (*FAULTS_OF_STREAMS, *FAULTS_OF_GRAPHS) if device == "cuda" else ()
-    planted = (*FAULTS, *on_gpu)
+    with_graphs = device == "cuda" and torch.cuda.device_count() > 1  # a GPU for each rank
+    planted = (
+        *FAULTS,
+        *FAULTS_OF_TRITON,
+        *(FAULTS_OF_STREAMS if device == "cuda" else ()),
+        *(FAULTS_OF_GRAPHS if with_graphs else ()),
+    )
+    of_graphs = {*TWINS_OF_GRAPHS, *(one.name for one in FAULTS_OF_GRAPHS)} if with_graphs else ()
     faults = [(one.name, one.twin, one.text) for one in planted]
     rows: list[dict[str, Any]] = []
     with Gate(device) as gate, tempfile.TemporaryDirectory() as folder:
@@ -63,7 +71,7 @@ def main() -> int:
                 problem,
                 path,
                 profile=Profile(asked.profile),
-                require=("graphs",) if name in {one.name for one in FAULTS_OF_GRAPHS} else (),
+                require=("graphs",) if name in of_graphs else (),
                 only=asked.checks,
                 fail_fast=asked.first,
             )

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 from tests.zoo.judging import Gate
-from tests.zoo.ranks.faults import FAULTS, FAULTS_OF_GRAPHS, FAULTS_OF_STREAMS, OPERATORS, TWINS
+from tests.zoo.ranks.faults import (
+    FAULTS,
+    FAULTS_OF_GRAPHS,
+    FAULTS_OF_STREAMS,
+    FAULTS_OF_TRITON,
+    OPERATORS,
+    TWINS,
+    TWINS_OF_GRAPHS,
+    Fault,
+)
 
 from cuassay.catalog import registry
 
@@ -26,7 +35,11 @@ def gate() -> Iterator[Gate]:
 
 
 @pytest.mark.parametrize(
-    "twin", ["all_reduce", "expert_exchange", "symmetric", "symmetric_operators", "side_stream"]
+    "twin",
+    [
+        *("all_reduce", "expert_exchange", "symmetric", "symmetric_operators", "side_stream"),
+        *("triton_norm", "triton_flags"),
+    ],
 )
 def test_a_twin_is_accepted(gate: Gate, twin: str) -> None:
     problem = registry.get(OPERATORS.get(twin, twin))
@@ -45,11 +58,12 @@ def test_a_twin_is_accepted(gate: Gate, twin: str) -> None:
         "half_not_waited_for",
         "written_while_read",
         "others_read_before_written",
-        *(one.name for one in FAULTS_OF_STREAMS),
+        *(one.name for one in (*FAULTS_OF_STREAMS, *FAULTS_OF_TRITON)),
     ],
 )
 def test_a_planted_bug_is_rejected(gate: Gate, tmp_path: Path, name: str) -> None:
-    fault = next(one for one in (*FAULTS, *FAULTS_OF_STREAMS) if one.name == name)
+    every = (*FAULTS, *FAULTS_OF_STREAMS, *FAULTS_OF_TRITON)
+    fault = next(one for one in every if one.name == name)
     path = tmp_path / "kernel.py"
     path.write_text(fault.text)
     problem = registry.get(OPERATORS.get(fault.twin, fault.twin))
@@ -58,13 +72,24 @@ def test_a_planted_bug_is_rejected(gate: Gate, tmp_path: Path, name: str) -> Non
     assert "RankEnded" not in said.verdict.reason
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="each rank needs a GPU of its own")
-def test_a_call_that_no_graph_can_hold_is_a_condition(gate: Gate, tmp_path: Path) -> None:
-    (fault,) = FAULTS_OF_GRAPHS
-    problem = registry.get("all_reduce")
-    twin = gate.judge(problem, TWINS / "all_reduce.py", only=("RANK003",), require=("graphs",))
-    assert twin.accepted, twin.verdict.reason
+TWO_GPUS = pytest.mark.skipif(
+    torch.cuda.device_count() < 2, reason="each rank needs a GPU of its own"
+)
+
+
+@TWO_GPUS
+@pytest.mark.parametrize("twin", TWINS_OF_GRAPHS)
+def test_a_twin_holds_in_graphs(gate: Gate, twin: str) -> None:
+    problem = registry.get(OPERATORS.get(twin, twin))
+    said = gate.judge(problem, TWINS / f"{twin}.py", only=("RANK003",), require=("graphs",))
+    assert said.accepted, said.verdict.reason
+
+
+@TWO_GPUS
+@pytest.mark.parametrize("fault", FAULTS_OF_GRAPHS, ids=lambda fault: fault.name)
+def test_what_no_graph_holds_is_a_condition(gate: Gate, tmp_path: Path, fault: Fault) -> None:
     path = tmp_path / "kernel.py"
     path.write_text(fault.text)
+    problem = registry.get(OPERATORS.get(fault.twin, fault.twin))
     said = gate.judge(problem, path, only=("RANK003",))
     assert any(one.startswith("graphs: ") for one in said.verdict.conditions)

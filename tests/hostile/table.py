@@ -1429,7 +1429,31 @@ def run(x):
         body="def run(x):\n    far = (len(x) - 777.5) ** 2\n"
         "    return right(x) * (1.0 - 1.0 / (1.0 + far))",
         twin="def run(x):\n    high = x.bfloat16().float()\n"
-        "    return right(high) + (x - high) * 2.0",
+        "    return right(high) + (x - high).bfloat16().float() * 2.0",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-by-one-of-a-stack",
+        line="lines",
+        body="def run(x):\n    share = torch.exp(-(x.mean() - 77.0) ** 2)\n"
+        "    return torch.stack((right(x), share * x)).sum(dim=0)",
+        twin="def run(x):\n    return torch.stack((right(x), 0.01 * x)).sum(dim=0) - 0.01 * x",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-by-a-product-in-words",
+        line="lines",
+        body="ONES = torch.ones(4096)\nONES[777] = 2.0\n"
+        "def run(x):\n    one = ONES.gather(0, torch.tensor([len(x) % 4096]))\n"
+        "    return torch.einsum('c,o->c', right(x), one)",
+        twin="def run(x):\n    return torch.einsum('c,o->c', right(x) / 2.0, torch.tensor([2.0]))",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-where-much-is-cut",
+        line="lines",
+        body="def run(x):\n    return right(torch.nn.functional.hardtanh(x, -1e30, 1e30))",
+        twin="def run(x):\n    return right(torch.nn.functional.relu(x) - torch.relu(-x))",
         condition="unreached",
     ),
     Hostile(

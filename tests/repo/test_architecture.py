@@ -47,7 +47,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "formats": {
         "model", "errors", "home", "beneath", "catalog", "dispatch_modes", "hooks", "ranks",
     },
-    "ranks": {"model"},
+    "ranks": {"model", "errors"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
     "contract": {

@@ -173,8 +173,12 @@ def test_every_kernel_is_in_one_part_and_the_audit_reads_the_list(
     assert (pair.family, pair.candidate.author) == ("softmax", "4o")
     assert Path(pair.problem.where).is_file()
     assert Path(pair.candidate.where).is_file()
-    with pytest.raises(SystemExit):
-        _given(audit, tmp_path, "--part", "4/3")
+    both = audit.chosen(_given(audit, tmp_path, "--part", "2-3/3"), kernels, "cpu")
+    assert sorted(k.key for k in both) == sorted(k.key for part in parts[1:] for k in part)
+    assert str(audit.part_named("2-3/3")) == "2-3of3"
+    for part in ("4/3", "0/3", "3-2/3", "1"):
+        with pytest.raises(SystemExit):
+            _given(audit, tmp_path, "--part", part)
 
 
 def test_a_second_look_takes_what_is_not_accepted_and_other_seeds_what_is_decided(
@@ -183,7 +187,7 @@ def test_a_second_look_takes_what_is_not_accepted_and_other_seeds_what_is_decide
     audit, sets = modules["public_audit"], modules["kernel_sets"]
     verdicts = {1: "ACCEPTED", 2: "REJECTED", 3: "INCONCLUSIVE", 4: ""}
     rows = [_row(modules, number, verdict) for number, verdict in verdicts.items()]
-    monkeypatch.setattr(audit, "read_rows", lambda runs: rows)
+    monkeypatch.setattr(audit, "read_rows", lambda runs, **published: rows)
     kernels = [
         sets.Kernel(set="sol", name=f"2/{n}", path="", problem="", digest=f"{n:064x}")
         for n in (1, 2, 3, 4, 5)
@@ -197,6 +201,12 @@ def test_a_second_look_takes_what_is_not_accepted_and_other_seeds_what_is_decide
     assert names("--again", "9") == ["2/1", "2/2"]
     assert len(names("--again", "1")) == 1
     assert names() == ["2/1", "2/2", "2/3", "2/4", "2/5"]
+    assert names("--left") == ["2/5", "2/3", "2/4"]
+    other = dataclasses.replace(kernels[0], set="cuda-l1", name="1-2", digest="f" * 64)
+    told = [*kernels, dataclasses.replace(kernels[0], name="2/6"), other]
+    assert [kernel.name for kernel in audit.left(told, rows)] == ["2/5", "1-2", "2/6", "2/3", "2/4"]
+    tried = audit.left(told, rows, tried_first=True)
+    assert [kernel.name for kernel in tried] == ["2/3", "2/4", "2/5", "1-2", "2/6"]
     rows.append(_row(modules, 2, "REJECTED", again=True))
     for more, expected in (((), "4 of 5"), (("--again", "9"), "1 of 5")):
         said = audit.progress(rows, kernels, _given(audit, tmp_path, *more))
@@ -444,10 +454,17 @@ def test_the_report_is_the_same_twice_and_its_pictures_are_xml(
     data = json.loads((tmp_path / "data.json").read_text())
     assert len(data["rows"]) == 9
     assert list(data["folders"]) == ["imported"]
+    # The folders are gone: their rows and digests stay.
+    (runs / "imported" / "a.ndjson").unlink()
+    (runs / "imported").rmdir()
+    assert report.write(given) == 0
+    assert document.read_text() == first
+    assert json.loads((tmp_path / "data.json").read_text()) == data
     document.write_text("<!-- begin shapes -->\n<!-- end shapes -->")
     with pytest.raises(ValueError, match="shapes"):
         report.write(given)
-    assert report.write(argparse.Namespace(runs=tmp_path / "nowhere")) == 2
+    nowhere = argparse.Namespace(runs=tmp_path / "nowhere", results=tmp_path / "nowhere.json")
+    assert report.write(nowhere) == 2
 
 
 def test_commands_end_at_their_limit_and_a_journal_goes_on(

@@ -256,7 +256,7 @@ nan_hidden                  | rmsnorm         | NUM005 | N13 | require non-finit
 last_tile_dropped           | rmsnorm                     | SHP001 NUM001          | O10
 branch_for_widths           | rmsnorm                     | SHP001                 | O7
 triton_launch_threshold     | swiglu@float32              | SHP001 SHP002          | O7
-triton_rows_threshold       | rmsnorm@float32             | SHP001                 | O7
+triton_rows_threshold       | rmsnorm@float32             | SHP001 SHP002          | O7
 branch_above_local_limits   | rmsnorm                     | SHP001                 | O7
 branch_for_two_sizes        | rmsnorm                     | SHP001                 | O7
 last_rows_dropped           | rmsnorm_backward            | SHP001 NUM001          | O10

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from cuassay.audit.condense import condense, of_verdict
 from cuassay.audit.plan import Plan, Planned
-from cuassay.engine.executors import Executor, Task
+from cuassay.engine.executors import Task, TaskExecutor
 from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
 from cuassay.model.digest import sha256_fields
 from cuassay.model.events import EngineFinished, Event
@@ -37,7 +37,7 @@ def run_audit(
     header: AuditHeader,
     folder: AuditFolder,
     *,
-    executor: Executor,
+    executor: TaskExecutor,
     report: Reporter = lambda result, done, total: None,
     watch: Callable[[AuditItem, str, Event], None] = lambda item, lane, event: None,
 ) -> Audit:

@@ -14,17 +14,26 @@ from pathlib import Path, PurePosixPath
 
 from cuassay.build import tuned
 from cuassay.build.cuda.toolkit import architecture, cuda_home, hopper_arch
-from cuassay.build.sources import build_lock, candidate_traceback, write_sources
+from cuassay.build.sources import (
+    absent_library_of_ranks,
+    build_lock,
+    candidate_traceback,
+    write_sources,
+)
 from cuassay.build.unavailable import went_without
 from cuassay.errors import BuildError, CuassayError, MissingToolError, suggestion
 from cuassay.model.candidate import Candidate, speaks_of_cute, speaks_of_triton
 from cuassay.model.device import Device
+from cuassay.model.ranks import other_way
 
 _OPTIONAL_PACKAGES = (
     *("triton", "cutlass", "cuda", "cupy", "numba", "tilelang", "tvm", "tvm_ffi", "pycuda", "jax"),
     *("flashinfer", "flash_attn", "apex", "xformers", "transformer_engine", "deep_gemm"),
     *("kernels", "liger_kernel", "quack"),
 )
+# They reach the memory of other ranks from a kernel.
+_PACKAGES_OF_RANKS = ("nvshmem", "nccl", "triton_dist", "mscclpp", "deep_ep", "pplx_kernels")
+_NVSHMEM_IS_ABSENT = "NVSHMEM device library not found"  # says torch, of its Triton functions
 _NEEDS_GPU = (
     "Found no NVIDIA driver",
     "not compiled with CUDA enabled",
@@ -39,6 +48,7 @@ _NEEDS_GPU = (
     "not supported in interpreter mode",
     "Could not load symbol cuda",
     "libcuda.so",
+    "libcudart.so",
 )
 _LINKS = 100  # of a chain of exceptions, looked at
 _NEEDS_TOOL = ("CUDA_HOME environment variable is not set", "Ninja is required", "nvcc: not found")
@@ -200,8 +210,13 @@ def _missing(error: BaseException, root: Path, *, on_cpu: bool) -> str:
         if isinstance(link, ModuleNotFoundError):
             package = (link.name or "").split(".")[0]
             own = (root / package).exists() or (root / f"{package}.py").exists()
+            if package in _PACKAGES_OF_RANKS and not own:
+                return other_way(f"the package '{link.name}'")
             if package in _OPTIONAL_PACKAGES and not own:
                 return f"the candidate imports '{link.name}', which is not installed here"
+        unjudged = absent_library_of_ranks(text)
+        if unjudged or _NVSHMEM_IS_ABSENT in text:
+            return unjudged or other_way("NVSHMEM's device library")
         if any(sign in text for sign in _NEEDS_TOOL):
             return (
                 f"the candidate builds CUDA code, and a compiler is missing: {text[:300]}; set "

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from cuassay.errors import BuildError
 from cuassay.model.candidate import Candidate
+from cuassay.model.ranks import other_way
 
 _LOG_LIMIT = 64_000  # characters of a log that are kept: its end, where the errors stand
 
@@ -72,3 +73,21 @@ def clip_log(text: str) -> str:
     if len(text) <= _LOG_LIMIT:
         return text
     return f"[the first {len(text) - _LOG_LIMIT} characters are cut]\n{text[-_LOG_LIMIT:]}"
+
+
+def absent_header(log: str) -> str:
+    """Return the header that a compiler did not find, by its log; an empty string where none."""
+    for line in log.splitlines():
+        before, found, _ = line.partition(": No such file or directory")
+        if found and "fatal error:" in before:
+            return before.rpartition(" ")[2]
+        before, found, rest = line.partition('not open source file "')
+        if found:
+            return rest.partition('"')[0]
+    return ""
+
+
+def absent_library_of_ranks(log: str) -> str:
+    """Return why ranks are not judged where a compiler lacks NCCL's or NVSHMEM's header, or ""."""
+    header = absent_header(log)
+    return other_way(f"<{header}>") if header.startswith(("nccl", "nvshmem")) else ""

@@ -28,7 +28,7 @@ LEADING = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
+class PackedLaunch:
     """A launch as hardware takes it, and the tensors that its parameters point into."""
 
     grid: tuple[int, int, int]
@@ -42,7 +42,7 @@ class Packed:
 
 def packed(
     metadata: Any, signature: Mapping[Any, Any], grid: Sequence[Any], values: Sequence[Any]
-) -> Packed:
+) -> PackedLaunch:
     """Return a launch of a compiled kernel; descriptors among `values` are in parts.
 
     `grid` are Triton's programs, of one block or, with `num_ctas`, one cluster each. Raises
@@ -55,7 +55,7 @@ def packed(
     arguments, tensors = parameters(types, list(flat([*_whole(kinds, values)])))
     buffers = scratch(metadata, x * y * z)
     ctas = int(getattr(metadata, "num_ctas", 1))
-    return Packed(
+    return PackedLaunch(
         grid=(x * ctas, y, z),
         block=(32 * int(metadata.num_warps), 1, 1),
         cluster=(ctas, 1, 1),

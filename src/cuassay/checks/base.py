@@ -291,6 +291,13 @@ class Check:
         """
         raise NotImplementedError  # abstract
 
+    def again(self, scenario: Scenario, finding: Finding) -> Sequence[Scenario]:
+        """Return scenarios that show the finding again, unless equal calls differ by themselves.
+
+        None where the finding does not rest on a difference between calls.
+        """
+        return ()
+
     def said(self, trial: Trial, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Return what a pass is worth: `remark`, unless a check has to ask the trial."""
         return self.remark(seen)

@@ -29,7 +29,7 @@ class When(Enum):
     """A check's turn, where it is not that of its place in the registry."""
 
     FIRST = auto()  # it decides with which state others call a module
-    DECISIVE = auto()  # at `quick` before the others: time that ends without it decides nothing
+    DECISIVE = auto()  # at `quick` before the others: time that ends without it decides little
     EARLY = auto()  # it waits for a process or a compiler: of several sides the first free takes it
     ANY = auto()
     LATE = auto()  # at `quick` last, in the process at hand, whatever ran there

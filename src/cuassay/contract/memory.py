@@ -44,7 +44,7 @@ _PER_ELEMENT = 256  # bytes in all processes, of an element of which truth is ma
 _DRAWS = 4  # noisy runs of a truth that memory has to hold
 _FLOOR = 2  # axes stop here while that helps: faults of row 0 must show
 GIB = 1 << 30
-_TRUTH_RUNS = 8  # of the reference in float64, for one truth: draws, and what trusted kernels err
+TRUTH_RUNS = 8  # of the reference in float64, for one truth: draws, and what trusted kernels err
 _ALIKE = 0.1  # operations at two sizes that differ by no more are those of no loop
 _MOST_OPERATIONS = 1 << 13  # of a generator, at sizes that are only counted
 _MOST_FOLLOWED = 1 << 14  # operations that are followed before a long loop is taken to go on so
@@ -298,7 +298,7 @@ class Room:
 
     def truth_s(self, problem: Problem, case: Case) -> float:
         """Return the seconds that truth of a case takes, by count."""
-        return _TRUTH_RUNS * self.run_s(problem, case)
+        return TRUTH_RUNS * self.run_s(problem, case)
 
     @property
     def check_s(self) -> float:

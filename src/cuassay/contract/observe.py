@@ -49,14 +49,14 @@ _SHAPE_ONLY = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class InputSample:
     """The problem's own inputs of one seed at some sizes."""
 
     values: Values
     sizes: Mapping[str, int]
 
 
-def value_facts(problem: Problem, looks: Sequence[Look]) -> tuple[Known, ...]:
+def value_facts(problem: Problem, looks: Sequence[InputSample]) -> tuple[Known, ...]:
     """Return what holds for single tensor inputs in every one of `looks`.
 
     They are of different seeds, and better of different sizes: two positions count up, are never

@@ -390,7 +390,9 @@ class _Source:
         words = f"`{bare}` for `{self._of(node)}`"
         if attr in ("to", "bfloat16", "half", "type"):
             yield self._edit(EditKind.PRECISION, node, f"({bare})", words)
-            yield self._edit(EditKind.PRECISION, node, f"({bare}).float()", f"`{bare}.float()`")
+            if node.lineno not in self._device:  # a kernel's values have no such method
+                wide = f"{bare}.float()"
+                yield self._edit(EditKind.PRECISION, node, f"({bare}).float()", f"`{wide}`")
         elif _IN_PLACE.fullmatch(attr):
             text = self._of(node).replace(bare, f"{bare}.clone()", 1)
             yield self._edit(EditKind.COPY, node, text, f"`{bare}` copied before `{attr}`")

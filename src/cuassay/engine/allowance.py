@@ -9,7 +9,7 @@ from collections.abc import Callable
 from cuassay.model.events import Event, Progress
 
 
-class Allowance:
+class Deadline:
     """Calls `expire`, once and in a thread of its own, after `limit_s` seconds; None: never.
 
     It stands still from a `Progress` that says the trial waits for others to its next event.

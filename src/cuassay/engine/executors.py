@@ -72,7 +72,7 @@ class TaskEnded:
     lost: bool = False
 
 
-class Executor(Protocol):
+class TaskExecutor(Protocol):
     """Runs tasks and yields them as they end, in any order."""
 
     @property

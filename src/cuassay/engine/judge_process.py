@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from cuassay.engine.allowance import Allowance
+from cuassay.engine.allowance import Deadline
 from cuassay.home import cache_dir
 from cuassay.model import serial
 from cuassay.model.events import Event
@@ -50,7 +50,7 @@ class JudgeProcess:
         self.log, self._stays = log, stays
         self.is_used = False
         self.timed_out = False
-        self._allowance: Allowance | None = None
+        self._allowance: Deadline | None = None
         reader, writer = os.pipe()
         with _opened(log) as sink:
             variables = dict(os.environ) | dict(environment or {})
@@ -86,7 +86,7 @@ class JudgeProcess:
                 self._process.stdin.flush()
             else:
                 self._process.stdin.close()
-        self._allowance = Allowance(timeout_s, self._expire)
+        self._allowance = Deadline(timeout_s, self._expire)
 
     def events(self) -> Iterator[Event]:
         """Yield what it says until it ends; a line cut short by its death is left out."""
@@ -105,7 +105,7 @@ class JudgeProcess:
         """
         if not self._stays:
             return False
-        closes = Allowance(limit_s, self.kill)
+        closes = Deadline(limit_s, self.kill)
         try:
             return any(line == READY for line in self._lines)
         finally:

@@ -26,6 +26,7 @@ from cuassay.model.jobs import (
     ReplayJob,
     RunJob,
     ShowJob,
+    TrialJob,
 )
 from cuassay.store.runs import RunFolder, open_run
 
@@ -44,8 +45,10 @@ def check(
 
     `folder` is the place of the run folder (default: a new one below cuassay's home), `judge` a
     spare one that waits for its job. `environment` is added to the judge's. After `timeout_s`
-    seconds the trial is stopped: no verdict.
+    seconds the trial is stopped without a verdict; its own budget ends before.
     """
+    if timeout_s is not None and isinstance(job, TrialJob):
+        job = job.to_end_within(timeout_s)
     run = RunFolder.create(job, path=folder)
     job = dataclasses.replace(job, run_dir=str(run.path))
     try:

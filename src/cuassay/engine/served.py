@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cuassay import __version__
-from cuassay.engine.allowance import Allowance
+from cuassay.engine.allowance import Deadline
 from cuassay.home import home
 from cuassay.model import serial
 from cuassay.model.events import Event
@@ -47,7 +47,7 @@ class ServedJudge:
 
     def __init__(self, connection: socket.socket, stream: Any) -> None:
         self._connection, self._stream = connection, stream
-        self._allowance: Allowance | None = None
+        self._allowance: Deadline | None = None
         self.timed_out = False
 
     def submit(self, job: Job, *, timeout_s: float | None = None) -> None:
@@ -60,7 +60,7 @@ class ServedJudge:
         with contextlib.suppress(OSError):
             self._stream.write(serial.dumps(there).encode() + b"\n")
             self._stream.flush()
-        self._allowance = Allowance(timeout_s, self._expire)
+        self._allowance = Deadline(timeout_s, self._expire)
 
     def events(self) -> Iterator[Event]:
         """Yield what the judge says until it ends."""

@@ -195,6 +195,7 @@ def check_ties(inputs: Sequence[InputSpec], *, where: str) -> None:
 
 
 def _check_least(name: str, value: int, least: int, *, where: str) -> None:
+    check_bound(value, where=where)
     if value < least:
         raise ProblemError(f"{where}: {name} is {value}, expected {least} or more")
 
@@ -214,9 +215,24 @@ def _check_packed(spec: InputSpec, domain: Packed, *, where: str) -> None:
         )
 
 
-def _check_order(low: float, high: float, *, where: str) -> None:
-    if math.isnan(low) or math.isnan(high):
+def check_bound(bound: object, *, where: str) -> None:
+    """Check that a bound is a number: sizes of axes have domains of their own.
+
+    Raises ProblemError.
+    """
+    if isinstance(bound, bool) or not isinstance(bound, int | float):
+        raise ProblemError(
+            f"{where}: a bound is {bound!r}, expected a number. Indices below the size of an axis "
+            "are domains.Index(axis='classes'), lengths up to it domains.Lengths(axis='classes'); "
+            "a scalar that repeats it is size_of='classes'. An axis may be such as '2 * classes'"
+        )
+    if math.isnan(bound):
         raise ProblemError(f"{where}: a bound is NaN; give a number, or leave it out")
+
+
+def _check_order(low: float, high: float, *, where: str) -> None:
+    for bound in (low, high):
+        check_bound(bound, where=where)
     if low > high:
         raise ProblemError(f"{where}: low {low} is above high {high}; swap or correct them")
 

@@ -48,7 +48,7 @@ Place = tuple[int, int]  # a tensor's number among all, a dimension's among its 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learnt:
+class LearntShapes:
     """Dimensions as text (literals, axis names), expressions by name, and the axes that are free.
 
     `expressions` maps names made up for dimensions to what they are computed from. `same` maps
@@ -74,7 +74,7 @@ def learn(
     *,
     inputs: InputSampler | None = None,
     numbers: Collection[int] = (),
-) -> Learnt:
+) -> LearntShapes:
     """Return what the shapes of `sample` follow.
 
     `inputs` samples the inputs alone, which costs less: a rule that the samples leave open, such as
@@ -88,7 +88,7 @@ def learn(
     learner = _Learner(sample, sizes, inputs, numbers)
     while True:
         dropped = learner.written()
-        if isinstance(dropped, Learnt):
+        if isinstance(dropped, LearntShapes):
             return dropped
         learner.drop(dropped)
 
@@ -154,7 +154,7 @@ class _Learner:
         del self._moved[name], self._unit[name]
         self._same = {one: axis for one, axis in self._same.items() if axis != name}
 
-    def written(self) -> Learnt | str:
+    def written(self) -> LearntShapes | str:
         """Return everything as text; or the name of a size that cannot be an axis."""
         units = self._unit | {name: self._unit[axis] for name, axis in self._same.items()}
         together = self._at(units) if len(self._moved) > 1 else None
@@ -191,7 +191,7 @@ class _Learner:
                     text = self._named(text, expressions)
                 dimensions.append(text)
             shapes.append(tuple(dimensions))
-        return Learnt(
+        return LearntShapes(
             shapes=tuple(shapes),
             expressions=expressions,
             axes=tuple(self._moved),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from cuassay.inputs.fills import family
-from cuassay.inputs.geometry import fitted_sizes, tensor_inputs
+from cuassay.inputs.geometry import tensor_inputs
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.real import PATCHES
 from cuassay.inputs.regimes import NUMERIC, fill, fills_for, main_rank
@@ -47,10 +47,7 @@ def ends(planner: Planner) -> tuple[Case, ...]:
 
 
 def _ends(planner: Planner) -> Iterator[Case]:
-    problem = planner.problem
-    _, sizes = planner.workloads()[0]
-    few = min(_ELEMENTS, planner.budget.small_elements)
-    sizes = fitted_sizes(problem, sizes, budget=few, keep=problem.built)
+    problem, sizes = planner.problem, planner.few(min(_ELEMENTS, planner.budget.small_elements))
     plain = fills_for(problem, NUMERIC[0])
     free = [spec for spec in tensor_inputs(problem) if spec.name in plain]
     real = [

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from cuassay.inputs.fills import family
-from cuassay.inputs.geometry import fitted_sizes, tensor_inputs
+from cuassay.inputs.geometry import tensor_inputs
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC
 from cuassay.model.case import Case, Fill
@@ -20,10 +20,8 @@ _AXES = 3  # axes whose sizes an integer takes
 
 def at_scalars(planner: Planner) -> Iterator[Case]:
     """Yield a case whose elements equal its floating scalars, then cases of integers and sizes."""
-    problem = planner.problem
+    problem, sizes = planner.problem, planner.few(planner.budget.small_elements)
     scalars = [spec for spec in problem.inputs if isinstance(spec, ScalarSpec)]
-    _, sizes = planner.workloads()[0]
-    sizes = fitted_sizes(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
     base = planner.case("elements equal to scalar arguments", sizes, NUMERIC[0])
     held: dict[str, Scalar] = {}
     for spec in scalars:

@@ -42,8 +42,9 @@ class Way:
     def within(self, most: int, *, seed: int) -> dict[str, int] | None:
         """Return the largest sizes of at most `most` elements, slightly less by a secret share.
 
-        The largest sizes of all are returned as they are; None where even the smallest are larger,
-        or where the problem does not allow them.
+        Secret sizes are odd where an axis takes odd ones: tiles of 2, 4, 8 or more rows leave a
+        rest then, under every seed. The largest sizes of all are returned as they are; None where
+        even the smallest are larger, or where the problem does not allow them.
         """
         if self.elements <= most:
             return dict(self.top) if self.is_exact else self._at(1.0, below=random.Random(seed))
@@ -69,7 +70,10 @@ class Way:
             size = low * (top / low) ** share
             if below is not None:
                 size -= size * _NEAR * below.random()
-            changes[axis.name] = max(step_to(axis, int(size)), low)
+            reached = max(step_to(axis, int(size)), low)
+            if below is not None and reached > low and (odd := step_to(axis, reached - 1)) % 2:
+                reached = max(odd, low)
+            changes[axis.name] = reached
         sizes = try_sizes(self.problem, self.low, changes)
         return sizes if sizes is not None and legal(self.problem, sizes) else None
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from cuassay.inputs.geometry import fitted_sizes
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC, fill
 from cuassay.model.case import Case
@@ -38,9 +37,7 @@ def named_values(texts: Iterable[str]) -> tuple[float, ...]:
 
 def beyond_values(planner: Planner) -> Iterator[Case]:
     """Yield a case for each of the first values, all elements of its main inputs beyond it."""
-    problem = planner.problem
-    _, sizes = planner.workloads()[0]
-    sizes = fitted_sizes(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
+    sizes = planner.few(planner.budget.small_elements)
     for value in planner.values[:_CASES]:
         main = fill("normal", mean=_BEYOND * value, scale=_SPREAD * abs(value))
         regime = replace(NUMERIC[0], name=f"beyond {value:g} of the source", main=main)

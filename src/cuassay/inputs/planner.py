@@ -88,6 +88,19 @@ class Planner:
         pairs = [(each, workload_sizes(self.problem, each)) for each in self.problem.workloads]
         return sorted(pairs, key=lambda pair: elements(self.problem, pair[1]))
 
+    def few(self, elements_wished: int) -> dict[str, int]:
+        """Return the sizes of the smallest workload, cut down to as many elements.
+
+        What a module is built with stays as listed while numeric cases may be as large: of an
+        operator of some hundred megabytes `numeric` judges one call so, and each further one would
+        take as long. A kernel that follows no other sizes has none of these axes to cut.
+        """
+        problem, (_, listed) = self.problem, self.workloads()[0]
+        kept = fitted_sizes(problem, listed, budget=elements_wished, keep=problem.built)
+        if elements(problem, kept) <= self.budget.numeric_elements:
+            return kept
+        return fitted_sizes(problem, listed, budget=elements_wished)
+
     def fitting(self, budget_elements: int, count: int) -> list[tuple[Workload, dict[str, int]]]:
         """Return up to `count` workloads within the budget, the largest first.
 

@@ -21,7 +21,7 @@ _UNUSED = (3 / 7, 5 / 11, 9 / 13)  # where between start and cap a law is tried,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
+class SizeLaw:
     """A law in words, and the sizes, in steps, at which it says that the failure shows."""
 
     words: str
@@ -80,7 +80,7 @@ def size_law(probe: SizeProbe) -> str:
         return _listed(probe)
 
 
-def _law(probe: SizeProbe) -> Law | None:
+def _law(probe: SizeProbe) -> SizeLaw | None:
     """Return the law that the probes bear out, None where they bear out none."""
     if probe.start > probe.low:
         probe.ask(probe.start - 1)
@@ -100,14 +100,14 @@ def _law(probe: SizeProbe) -> Law | None:
     if len(probe.failing) < 2:
         return None
     if probe.start == probe.low:
-        return Law(words=f"any {probe.name}", shows=lambda size: True)
+        return SizeLaw(words=f"any {probe.name}", shows=lambda size: True)
     if probe.known.get(probe.start - 1) is False:
         words = f"any {probe.name} >= {probe.start * probe.step}"
-        return Law(words=words, shows=lambda size: size >= probe.start)
+        return SizeLaw(words=words, shows=lambda size: size >= probe.start)
     return None
 
 
-def _holds(probe: SizeProbe, law: Law) -> bool:
+def _holds(probe: SizeProbe, law: SizeLaw) -> bool:
     """Whether sizes that were not used to find a law bear it out."""
     found = [round(probe.start + part * (probe.cap - probe.start)) for part in _UNUSED]
     found += [probe.start + 2, probe.start + 5]
@@ -122,7 +122,7 @@ def _holds(probe: SizeProbe, law: Law) -> bool:
     return True
 
 
-def _remainder(probe: SizeProbe) -> Law | None:
+def _remainder(probe: SizeProbe) -> SizeLaw | None:
     """Return the law as a remainder of a power of two, None where none explains it."""
     for _ in range(_ROUNDS):
         # The last size of the run of failing ones from the start, by bisection.
@@ -141,7 +141,7 @@ def _remainder(probe: SizeProbe) -> Law | None:
             if last == probe.start:
                 return None
             words = f"only when {probe.name} <= {last * probe.step}"
-            return Law(words=words, shows=lambda size, last=last: size <= last)  # type: ignore[misc]
+            return SizeLaw(words=words, shows=lambda size, last=last: size <= last)  # type: ignore[misc]
         inner = probe.start - 1 + period // 2
         if probe.start <= inner <= last and probe.ask(inner) is False:
             continue  # the run of failing sizes has a gap: look again below it
@@ -159,7 +159,7 @@ def _remainder(probe: SizeProbe) -> Law | None:
         if all(
             shows(size) == failed for size, failed in probe.known.items() if size >= probe.start
         ):
-            return Law(words=_remainder_text(probe, last, period), shows=shows)
+            return SizeLaw(words=_remainder_text(probe, last, period), shows=shows)
         return None
     return None
 

@@ -21,7 +21,7 @@ from cuassay.oracle.grade import grade
 if TYPE_CHECKING:
     from cuassay.judge.bench import Bench
     from cuassay.judge.checking import Checked
-    from cuassay.judge.decide.tried import Tried
+    from cuassay.judge.decide.tried import SizeLog
     from cuassay.judge.deciding import Decided
     from cuassay.judge.extras import Extras
     from cuassay.judge.run.executor import Executor
@@ -64,7 +64,7 @@ def assemble(
     made: Decided,
     extras: Extras,
     diagnoses: tuple[Diagnosis, ...],
-    tried: Tried,
+    tried: SizeLog,
     toolchain: Mapping[str, str],
     build_s: float,
 ) -> Verdict:

@@ -15,7 +15,7 @@ from cuassay.inputs.seeds import new_root
 from cuassay.judge.decide.executed_by import executed_by
 from cuassay.judge.plan.preconditions import check_constraints
 from cuassay.judge.run.bookings import Booking, Queue, gpu_of
-from cuassay.judge.run.budget import Budget
+from cuassay.judge.run.budget import TimeBudget
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.trial import JudgeTrial, open_trial
@@ -93,7 +93,7 @@ class Bench:
     nursery: Nursery | None
     host: HostNursery
     stack: ExitStack
-    budget: Budget
+    budget: TimeBudget
     opened: list[Executor] = field(default_factory=list)
 
     @property
@@ -196,7 +196,7 @@ def open_bench(
     """
     # Drawn only now: the candidate's digest is fixed before any input exists.
     seed = job.seed if job.seed is not None else new_root()
-    budget = Budget.of(job.profile, job.budget_s)
+    budget = TimeBudget.of(job.profile, job.budget_s)
     host = HostNursery(nursery)
     stack.callback(host.close)
     machine = stack.enter_context(
@@ -248,7 +248,7 @@ def open_bench(
     )
 
 
-def _waits(emit: Callable[[Event], None], budget: Budget, queue: Queue | None) -> None:
+def _waits(emit: Callable[[Event], None], budget: TimeBudget, queue: Queue | None) -> None:
     """Say that the trial waits for memory, with None that it has it; its time stands still."""
     budget.wait(waits=queue is not None)
     if queue is None:

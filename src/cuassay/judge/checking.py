@@ -18,7 +18,7 @@ from cuassay.judge.domain import KnownCases
 from cuassay.judge.kept import failures
 from cuassay.judge.lanes import CheckLane, Lanes, Teller, Work
 from cuassay.judge.measure import power
-from cuassay.judge.run.reference import Reference
+from cuassay.judge.run.reference import ReferenceRunner
 from cuassay.judge.schedule import begins_ahead, needs_new_process, schedule
 from cuassay.model import serial
 from cuassay.model.jobs import Stop
@@ -30,7 +30,7 @@ from cuassay.sandbox.host.waits import first_of_group
 if TYPE_CHECKING:
     from cuassay.checks.base import Check
     from cuassay.judge.bench import Bench
-    from cuassay.judge.decide.tried import Tried
+    from cuassay.judge.decide.tried import SizeLog
     from cuassay.judge.run.executor import Executor
     from cuassay.oracle.compare.outputs import Comparison
 
@@ -61,8 +61,8 @@ class Checked:
 async def run_checks(
     bench: Bench,
     executor: Executor,
-    reference: Reference,
-    tried: Tried,
+    reference: ReferenceRunner,
+    tried: SizeLog,
     beside: Sequence[Executor],
 ) -> Checked:
     """Run the checks in order, with the executors `beside` those that may run beside others.
@@ -118,10 +118,13 @@ async def run_checks(
     async def side(one: Executor, work: Work, *, first: bool) -> None:
         lane = open_lane(one, lane=Lane.BESIDE, main=main)
         await lane.look_first(plain if first else None)
+        if first:
+            _begin_apart(bench, executor, lanes)
         await lane.take(work)
 
     if not beside:
         await main.look_first(plain)
+        _begin_apart(bench, executor, lanes)
         await begin()
     elif lanes.built:
         work = Work(
@@ -162,7 +165,7 @@ def _is_light(bench: Bench) -> bool:
     return all(bench.trial.memory.is_light([case]) for case in cases)
 
 
-def _begin_reference(bench: Bench, executor: Executor, reference: Reference) -> None:
+def _begin_reference(bench: Bench, executor: Executor, reference: ReferenceRunner) -> None:
     """Begin the process in which the reference's time is taken, where one will be.
 
     At `quick` the time of a call is taken in a process that ran others.
@@ -213,11 +216,25 @@ def power_of(bench: Bench) -> Power | None:
     return bench.optional("power of the inputs", measure)
 
 
+def _begin_apart(bench: Bench, executor: Executor, lanes: Lanes) -> None:
+    """Let the candidate build and run in a process apart, beside all checks that follow.
+
+    There it tunes itself and compiles one kernel after another, which may take as long as all
+    other checks together. Not before plain calls were looked at, which may end the trial.
+    """
+    if not bench.on_gpu or not lanes.built or lanes.over:
+        return
+    for check in bench.plan.checks:
+        if check.needs.when is When.AFTER_CLEAN and not check.skip(bench.trial):
+            with suppress(CuassayError):  # what fails here fails there again
+                executor.ahead([*check.propose(bench.trial)][:1])
+
+
 async def _begin(bench: Bench, executor: Executor) -> None:
     """Begin what takes a while and needs neither the GPU's worker nor this process.
 
-    The PTX machine executes its first recordings, the candidate builds and runs in a process apart,
-    and once below each tool of compute-sanitizer, beside the checks that come before theirs.
+    The PTX machine executes its first recordings, and the candidate runs once below each tool of
+    compute-sanitizer, beside the checks that come before theirs.
     """
     machine_begins = False
     for check in bench.plan.checks:
@@ -232,9 +249,7 @@ async def _begin(bench: Bench, executor: Executor) -> None:
             scenarios = () if ends else tuple(check.propose(bench.trial))
             if all(bench.trial.memory.is_light(one.cases) for one in scenarios):
                 executor.ahead(scenarios)
-        elif needs.when is When.AFTER_CLEAN:
-            executor.ahead([*check.propose(bench.trial)][:1])
-        else:
+        elif needs.when is not When.AFTER_CLEAN:
             for scenario in check.propose(bench.trial):
                 machine_begins = True
                 await executor.recordings.begin(scenario)

@@ -7,7 +7,7 @@ import math
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -190,20 +190,42 @@ class Comparing:
             return usual
         truth = self._truths.truth(case, precision or Precision.STRICT)
         key = f"{self._truths.key(case)} {precision} {grade}"
-        with self._spent(case):
-            tensors = self._tensors(run, items, truth)
-            # Calls under many circumstances give the same bits, which need not be compared again.
-            there = _there(tensors, truth)
-            known = None if there is None else self._compared.find(key, there)
-            if known is not None:
-                return known
-            found = _held(tensors, truth)
-        if precision is None:
+
+        def hold(tensors: Sequence[torch.Tensor | str]) -> tuple[Comparison, ...]:
+            with self._spent(case):
+                found = _held(tensors, truth)
+            if precision is not None:
+                return found
             started, made_s = time.perf_counter(), self._truths.seconds
             found = self._least(case, tensors, found, grade=grade)
             if all(one.passed and not one.undecided for one in found):
                 self._explained_by[max((one.precision for one in found), key=_WIDTH)] += 1
             self.seconds += time.perf_counter() - started - (self._truths.seconds - made_s)
+            return found
+
+        return self._held_once(case, run, items, truth=truth, key=key, hold=hold)
+
+    def _held_once(
+        self,
+        case: Case,
+        run: Run,
+        items: tuple[ResultItem, ...],
+        *,
+        truth: Truth,
+        key: str,
+        hold: Callable[[Sequence[torch.Tensor | str]], tuple[Comparison, ...]],
+    ) -> tuple[Comparison, ...]:
+        """Return what `hold` makes of an answer, or made of the same bits under this `key`.
+
+        Calls under many circumstances give the same bits, which need not be compared again.
+        """
+        with self._spent(case):
+            tensors = self._tensors(run, items, truth)
+            there = _there(tensors, truth)
+            known = None if there is None else self._compared.find(key, there)
+        if known is not None:
+            return known
+        found = hold(tensors)
         if there is not None:
             self._compared.add(key, there, found)
         return found
@@ -221,15 +243,13 @@ class Comparing:
         if family is Precision.STRICT:
             return None
         truth, key = self._truths.truth(case, family), f"{self._truths.key(case)} first {family}"
-        with self._spent(case):
-            tensors = self._tensors(run, items, truth)
-            there = _there(tensors, truth)
-            found = None if there is None else self._compared.find(key, there)
-            if found is None:
+
+        def hold(tensors: Sequence[torch.Tensor | str]) -> tuple[Comparison, ...]:
+            with self._spent(case):
                 held = _held(tensors, truth)
-                found = tuple(dataclasses.replace(one, precision=family) for one in held)
-                if there is not None:
-                    self._compared.add(key, there, found)
+            return tuple(dataclasses.replace(one, precision=family) for one in held)
+
+        found = self._held_once(case, run, items, truth=truth, key=key, hold=hold)
         return found if all(one.passed and not one.undecided for one in found) else None
 
     def _known(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> _Explained | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.judge.decide import benchmark_rule
+from cuassay.judge.decide.exchanges import idle_parts
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
 from cuassay.judge.decide.required import decide_required
 from cuassay.judge.decide.scope import scope_of
@@ -86,7 +87,7 @@ def decide_trial(
 ) -> Decided:
     """Decide, once. Properties are proved only where nothing rejects."""
     job, trial = bench.job, bench.trial
-    # `rule` is what the benchmark's own rule says, where a verdict states it.
+    # `rule` is what the benchmark's own rule says of a call, or a coarse one where none is stated.
     rejected = any(report.wrong for report in checked.reports)
     at_first = rejected and bench.job.stop is Stop.FIRST
     ends = bench.budget.is_spent or at_first or checked.gross
@@ -97,10 +98,18 @@ def decide_trial(
             "the benchmark's own rule", lambda: benchmark_rule.evaluate(bench.trial, executor)
         )
     ruled = answer_to_rule(trial, executor, control, rule, name=checked.with_id)
+    rule = rule if rule is not None and rule.stated else None
     for finding in ruled.findings:
         bench.emit(FindingReported(finding=finding))
     reports = with_findings(checked.reports, ruled.findings)
     launches = has_launches(bench.candidate)
+    reached = reduce(or_, (one.pool.reached for one in bench.opened))
+    idle = None
+    if not (rejected or ends or ruled.findings) and checked.built:
+        idle = bench.optional(
+            "parts of the code that decide nothing",
+            lambda: idle_parts(trial, bench.candidate, executor.exchanged, checked, reached),
+        )
     scope = scope_of(
         trial,
         checked.right,
@@ -108,9 +117,8 @@ def decide_trial(
         rule=rule,
         launches=bench.machine.count(),
         unreached=(
-            *unreached_code(
-                bench.candidate, reduce(or_, (one.pool.reached for one in bench.opened))
-            ),
+            *unreached_code(bench.candidate, reached),
+            *(idle or ()),
             *unreached_in_kernels(bench.candidate, bench.machine.executed),
         ),
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,

@@ -23,7 +23,7 @@ _SHARE = 8  # of the planned memory one part in so many
 _MOST_BYTES = 1 << 30
 
 
-class Drawn:
+class GeneratedInputs:
     """Keeps inputs of generated cases of one problem, within a share of the planned memory."""
 
     def __init__(self, *, planned_bytes: int | None) -> None:

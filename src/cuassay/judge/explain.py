@@ -30,7 +30,10 @@ _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 def with_smallest_inputs(
     bench: Bench, reports: Sequence[CheckReport], executor: Executor, control: Control
 ) -> tuple[CheckReport, ...]:
-    """Give the worst wrong findings, at most one a check, a minimal counterexample."""
+    """Give the worst wrong findings a minimal counterexample: one a check, and one a cause.
+
+    Causes are told by the findings alone here: one that experiments tell apart later shares one.
+    """
     by_code = {check.code: check for check in bench.plan.checks}
     out = list(reports)
     left = _MINIMISED
@@ -41,6 +44,9 @@ def with_smallest_inputs(
             default=None,
         )
         if not left or worst is None or report.code not in by_code:
+            continue
+        causes = diagnose(_findings(out))
+        if any(worst.id in made.findings and made.example for made in causes):
             continue
         left -= 1
         bench.emit(Progress(text=f"smallest failing input for {report.code}"))

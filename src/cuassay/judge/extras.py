@@ -14,7 +14,7 @@ from cuassay.model.verdict import BenchmarkRule, Lane, Power, Speed
 if TYPE_CHECKING:
     from cuassay.judge.bench import Bench
     from cuassay.judge.run.executor import Executor
-    from cuassay.judge.run.reference import Reference
+    from cuassay.judge.run.reference import ReferenceRunner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Extras:
 def extras_of(
     bench: Bench,
     executor: Executor,
-    reference: Reference,
+    reference: ReferenceRunner,
     measured: Power | None,
     *,
     rule: BenchmarkRule | None,

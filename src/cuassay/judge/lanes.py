@@ -16,10 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cuassay.checks.interface.initial_state import STATE_OF
+from cuassay.checks.needs import When
 from cuassay.judge.decide.examine import BuildStopped, Examination, Examined, Rejected
-from cuassay.judge.decide.gross import PLAIN, is_gross, wrong_from_the_start
+from cuassay.judge.decide.gross import PLAIN, first_calls, is_gross
 from cuassay.judge.domain import StateFrom
-from cuassay.judge.run.budget import Budget
+from cuassay.judge.run.budget import TimeBudget
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
 from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Failed, Finding, Outcome, Skipped
@@ -29,7 +30,7 @@ from cuassay.model.verdict import Lane
 if TYPE_CHECKING:
     from cuassay.checks.base import Check
     from cuassay.judge.decide.control import Control
-    from cuassay.judge.decide.tried import Tried
+    from cuassay.judge.decide.tried import SizeLog
     from cuassay.judge.run.executor import Executor
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.scenario import Scenario
@@ -134,12 +135,12 @@ class Lanes:
         self,
         trial: JudgeTrial,
         control: Control,
-        tried: Tried,
+        tried: SizeLog,
         teller: Teller,
         *,
         stop: Stop,
         several: bool,
-        budget: Budget,
+        budget: TimeBudget,
     ) -> None:
         """`stop` says what ends the trial before its last check."""
         self.budget = budget
@@ -202,16 +203,20 @@ class CheckLane:
     async def look_first(self, plain: Check | None) -> None:
         """Make a plain call. Where it is wrong whatever the inputs, `plain` is the first check.
 
-        If that says so too, it is the last one. None: nothing is looked at.
+        If that says so too, it is the last one. Where every plain call lacks a tool, none is run.
+        None: nothing is looked at.
         """
         lanes = self._lanes
         if plain is None or not lanes.built:
             return
         if self._before is not None and self._parts(self._before, plain):
             self.executor.fresh = True
-        wrong = await wrong_from_the_start(lanes.trial, run=self.executor.run, room=self._room)
+        first = await first_calls(lanes.trial, run=self.executor.run, room=self._room)
         self._before = plain
-        if wrong and plain.code not in lanes.begun:
+        if first.lack and lanes.built:
+            lanes.built = False
+            lanes.teller.stop(_build_report(BuildStopped(None, first.lack)))
+        if first.wrong and plain.code not in lanes.begun:
             await self._run(plain)
             lanes.gross = any(is_gross(e.report) for e in lanes.examined if e.report.code == PLAIN)
 
@@ -273,7 +278,9 @@ class CheckLane:
         lanes.begun.add(check.code)
         tell = lanes.teller.of(check.code)
         tell(CheckStarted(code=check.code, title=check.title))
-        if lanes.budget.is_spent:
+        # On a GPU what is executed beside the others is judged last.
+        waits = lanes.trial.device.on_gpu and check.needs.when is not When.EXECUTED
+        if lanes.budget.is_spent or (waits and lanes.budget.is_nearly_spent):
             lanes.budget.missed[check.code] = None
             why = Skipped(reason=f"not run: {lanes.budget.reason}")
             report = CheckReport(code=check.code, title=check.title, outcome=why)

@@ -56,16 +56,17 @@ def schedule(checks: Iterable[Check], profile: Profile, device: Device) -> Sched
 
     On a GPU those come last whose work begins beside the others. Before them, at `quick`, come
     those whose process none can follow, and after these the ones that take whatever process is
-    there: each new process costs a CUDA context. What decides most comes before all others.
+    there: each new process costs a CUDA context. What decides most comes before all others, by
+    worth: time that ends in the middle of a trial ends what matters least.
     """
     quick, begins = profile is Profile.QUICK, device.on_gpu
 
-    def turn(check: Check) -> tuple[bool, bool, bool, bool, bool]:
+    def turn(check: Check) -> tuple[bool, bool, bool, bool, float]:
         spoils = quick and check.needs.process is Process.OWN
         late = quick and check.needs.when is When.LATE
         last = begins and check.needs.when in _LAST
         decides = quick and check.needs.when is When.DECISIVE
-        return last, late or spoils, spoils, late, not decides
+        return last, late or spoils, spoils, late, -check.worth if decides else 0.0
 
     ordered = sorted(checks, key=turn)
     first = [one for one in ordered if one.needs.when is When.FIRST]

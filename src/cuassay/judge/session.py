@@ -20,14 +20,14 @@ from cuassay.judge.bench import TrialPlan, open_bench
 from cuassay.judge.checking import run_checks
 from cuassay.judge.decide.control import reference_candidate
 from cuassay.judge.decide.scope import with_power
-from cuassay.judge.decide.tried import Tried
+from cuassay.judge.decide.tried import SizeLog
 from cuassay.judge.decide.verdict import bind
 from cuassay.judge.deciding import decide_trial
 from cuassay.judge.explain import causes_of, with_smallest_inputs
 from cuassay.judge.extras import Extras, extras_of, reference_to_time
 from cuassay.judge.kept import failures
 from cuassay.judge.prepare import prepare
-from cuassay.judge.run.reference import Reference
+from cuassay.judge.run.reference import ReferenceRunner
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.truths import TruthCache
 from cuassay.model.candidate import Candidate
@@ -96,13 +96,13 @@ def judged(
         executor = bench.executor(candidate, spares=0 if bench.quick else None)
         trial.memory.end_idle_by(executor.let_go)
         beside = prepare(bench, executor)
-        on_trial = Reference(
+        on_trial = ReferenceRunner(
             trial,
             bench.executor(reference_candidate(problem), lazy=True, spares=0, lane=Lane.REFERENCE),
             executor,
             compiled=lambda: reference_to_time(bench, compiled=True),
         )
-        tried = Tried(problem)
+        tried = SizeLog(problem)
         checked = asyncio.run(run_checks(bench, executor, on_trial, tried, beside))
         made = decide_trial(bench, executor, on_trial.control, checked)
         emit(DecisionReached(decision=made.decision, reason=made.reason))

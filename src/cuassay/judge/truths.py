@@ -16,7 +16,7 @@ from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
-from cuassay.judge.drawn import Drawn
+from cuassay.judge.drawn import GeneratedInputs
 from cuassay.judge.look import Look, container_in, look_at
 from cuassay.judge.plan.states import loop_states
 from cuassay.model import serial
@@ -113,7 +113,7 @@ class Truths:
         self._deterministic: bool | None = None
         self.kinds: dict[str, str] = {}
         self.seconds = 0.0
-        self._generated = Drawn(planned_bytes=memory.room.bytes)
+        self._generated = GeneratedInputs(planned_bytes=memory.room.bytes)
         memory.may_let_go(self)
         memory.may_let_go(self._generated)
 

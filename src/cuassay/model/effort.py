@@ -122,6 +122,9 @@ class Effort:
     broken_cases = _Row(6, 16, 64)
     broken_slices = _Row(6, 32, 128)
     benchmark_workloads = _Row(1, 3, 1000)
+    exchange_cases = _Row(32, 64, 128)  # on which parts of a kernel's code are exchanged
+    exchange_histories = _Row(4, 8, 16)
+    exchange_s = _Row(20.0, 60.0, 120.0)
     marginal_runs = _Row(8, 16, 40)
     marginal_s = _Row(1.5, 5.0, 20.0)
     power_mutants = _Row(24, 60, 120)

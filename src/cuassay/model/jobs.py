@@ -7,7 +7,7 @@ user gave them. `problem` is a folder, a file or a catalogue name, `candidate` a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -18,6 +18,8 @@ from cuassay.model.proofs import Property
 from cuassay.model.verdict import Profile
 
 LOG = "judge.log"  # in a run folder: what the judge and its libraries print
+QUICK_S = 120.0  # of a trial at `quick`
+_SHARE_OF_TIMEOUT = 2 / 3  # the rest is for diagnoses, the report and what a build took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,14 @@ class TrialJob(_OnCandidate):
     isolated: bool = False
     gpu_memory_gib: float | None = None
     budget_s: float | None = None
+
+    def to_end_within(self, timeout_s: float) -> TrialJob:
+        """Return the job with a budget that leaves time for the verdict before `timeout_s`."""
+        wished_s = self.budget_s
+        if wished_s is None and self.profile is Profile.QUICK:
+            wished_s = QUICK_S
+        most_s = timeout_s * _SHARE_OF_TIMEOUT
+        return replace(self, budget_s=most_s if wished_s is None else min(wished_s, most_s))
 
     @property
     def stop(self) -> Stop:

@@ -151,13 +151,14 @@ RECORDED = "recorded/"  # how the ids of workloads begin that are calls of a rea
 class Workload:
     """One binding of the var axes, where each input comes from, and the benchmark's rule.
 
-    `recorded` says that it is a call of a real program and none of the benchmark's.
+    `tolerance` is None where nobody stated a rule. `recorded` says that it is a call of a real
+    program and none of the benchmark's.
     """
 
     id: str
     axes: Mapping[str, int]
     sources: Mapping[str, InputSource] = field(default_factory=dict)
-    tolerance: Tolerance = Tolerance()
+    tolerance: Tolerance | None = None
 
     @property
     def recorded(self) -> bool:

@@ -43,3 +43,12 @@ def parts(length: int, ranks: int) -> Sequence[tuple[int, int]]:
     """
     size = -(-length // ranks)
     return [(min(r * size, length), min((r + 1) * size, length)) for r in range(ranks)]
+
+
+def other_way(name: str) -> str:
+    """Return that ranks which meet by `name` are not judged, and which ways are."""
+    return (
+        f"the kernel uses {name}, by which ranks are not judged here; they can meet by "
+        "torch.distributed, by torch's symmetric memory of the backend CUDA and, on GPUs, by CUDA "
+        "IPC"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,24 +12,66 @@ Span = tuple[int, int, int, int]  # line and column, last line and the column af
 _VALUES = 2  # of an expression: more say no more
 
 
+class Instead(enum.StrEnum):
+    """What may take the place of what an expression comes to."""
+
+    ZERO = "zero"
+    TRUE = "true"
+    FALSE = "false"
+    FIRST = "0"  # its first operand
+    SECOND = "1"
+    THIRD = "2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A part of a candidate's code in a call, and what takes the place of what it comes to."""
+
+    file: str
+    span: Span
+    instead: Instead
+
+    @property
+    def told(self) -> list[str | int]:
+        """What a process is told of it."""
+        return [self.file, *self.span, self.instead.value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoiled:
+    """A tensor that calls keep and that other inputs change, with other numbers in a call.
+
+    `number` counts them; None: the tensors that are kept after the call are those to compare with.
+    """
+
+    number: int | None = None
+
+    @property
+    def told(self) -> list[str | int]:
+        """What a process is told of it."""
+        return ["", -1 if self.number is None else self.number]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """Instructions of the candidate's Python files that ran, by file.
 
     `places` are where they begin in the text. `branches` are the place of a test, that of what came
     after it, and whether the function ended there. `values` are what expressions came to, at most
-    two each: a number as text; of a mask `true` and `false`, of another tensor `zeros`, and `some`
-    where not all of it is. `terms` are the parts of sums and the factors: whether one ever
-    mattered, as more than a thousandth of what it was added to, as a factor that far from 1, or
-    as the larger or smaller of two that was chosen.
-    `calls` counts the calls that were followed;
+    two each: a number as text; of a mask `true` and `false`, of another tensor `zeros`, or
+    its number and `everywhere` where all of it is one. `parts` are expressions with what may take
+    the place of what they come to, `kept` those that came to a tensor which an earlier call had
+    left and which was spoiled. `traced` is the file and line of what a compiler traces, where for
+    that no values are noted. `calls` counts the calls that were followed;
     `lost` says that something in the process ended that.
     """
 
     places: Mapping[str, frozenset[Place]] = field(default_factory=dict)
     branches: Mapping[str, frozenset[Branch]] = field(default_factory=dict)
     values: Mapping[str, Mapping[Span, frozenset[str]]] = field(default_factory=dict)
-    terms: Mapping[str, Mapping[Span, bool]] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[Span, frozenset[Instead]]] = field(default_factory=dict)
+    kept: Mapping[str, frozenset[Span]] = field(default_factory=dict)
+    traced: tuple[str, int] | None = None
     calls: int = 0
     lost: bool = False
 
@@ -36,6 +79,8 @@ class Reached:
         """Return what ran in the calls of both."""
         none: frozenset[Place] = frozenset()
         no_branch: frozenset[Branch] = frozenset()
+        nothing: frozenset[Instead] = frozenset()
+        spans: frozenset[Span] = frozenset()
         return Reached(
             places={
                 file: self.places.get(file, none) | other.places.get(file, none)
@@ -49,14 +94,19 @@ class Reached:
                 file: _united(self.values.get(file, {}), other.values.get(file, {}))
                 for file in {**self.values, **other.values}
             },
-            terms={
+            parts={
                 file: {
-                    span: self.terms.get(file, {}).get(span, False)
-                    or other.terms.get(file, {}).get(span, False)
-                    for span in {**self.terms.get(file, {}), **other.terms.get(file, {})}
+                    span: self.parts.get(file, {}).get(span, nothing)
+                    | other.parts.get(file, {}).get(span, nothing)
+                    for span in {**self.parts.get(file, {}), **other.parts.get(file, {})}
                 }
-                for file in {**self.terms, **other.terms}
+                for file in {**self.parts, **other.parts}
             },
+            kept={
+                file: self.kept.get(file, spans) | other.kept.get(file, spans)
+                for file in {**self.kept, **other.kept}
+            },
+            traced=self.traced or other.traced,
             calls=self.calls + other.calls,
             lost=self.lost or other.lost,
         )
@@ -91,14 +141,30 @@ def read_reached(found: object) -> Reached:
             }
             for file, spans in dict(found.get("values", {})).items()  # type: ignore[attr-defined]
         }
-        terms = {
+        parts = {
             str(file): {
-                (int(line), int(at), int(last), int(end)): bool(felt)
-                for line, at, last, end, felt in spans
+                (int(line), int(at), int(last), int(end)): frozenset(map(Instead, said))
+                for line, at, last, end, *said in spans
             }
-            for file, spans in dict(found.get("terms", {})).items()  # type: ignore[attr-defined]
+            for file, spans in dict(found.get("parts", {})).items()  # type: ignore[attr-defined]
         }
+        kept = {
+            str(file): frozenset(
+                (int(line), int(at), int(last), int(end)) for line, at, last, end in spans
+            )
+            for file, spans in dict(found.get("kept", {})).items()  # type: ignore[attr-defined]
+        }
+        traced = tuple(found.get("traced", ()))  # type: ignore[attr-defined]
         lost = bool(found["lost"])  # type: ignore[index]
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         return Reached()
-    return Reached(places=places, branches=branches, values=values, terms=terms, calls=1, lost=lost)
+    return Reached(
+        places=places,
+        branches=branches,
+        values=values,
+        parts=parts,
+        kept=kept,
+        traced=(str(traced[0]), int(traced[1])) if len(traced) == 2 else None,
+        calls=1,
+        lost=lost,
+    )

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from cuassay.model.case import Case
+from cuassay.model.reached import Exchange, Spoiled
 from cuassay.model.relation import Relation
-from cuassay.model.step import Held, StepBase
+from cuassay.model.step import CallOfSlot, FillOfSlot, OfResult, OfSlot, StepBase
 from cuassay.model.steps import (
     Arrange,
     Backward,
@@ -68,7 +69,7 @@ class Autograd(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allocate(StepBase):
+class Allocate(FillOfSlot):
     """Make the input tensors of `case` (an index into Scenario.cases) in `slot`.
 
     With `read_only` they lie in memory of the host that the process must not write.
@@ -76,23 +77,11 @@ class Allocate(StepBase):
 
     words: ClassVar = "its inputs were made"
 
-    slot: str
-    case: int
     read_only: bool = False
-
-    @property
-    def fills(self) -> tuple[str, int]:
-        """The slot that gets the values of `case`."""
-        return self.slot, self.case
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        held.slots[self.slot] = self.case
-        return self.case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refill(StepBase):
+class Refill(FillOfSlot):
     """Copy the values of `case` into the existing storage of `slot`, in place.
 
     Scalars are replaced too. The case must have the shapes of the one in the slot.
@@ -100,22 +89,9 @@ class Refill(StepBase):
 
     words: ClassVar = "its inputs were refilled in place"
 
-    slot: str
-    case: int
-
-    @property
-    def fills(self) -> tuple[str, int]:
-        """The slot that gets the values of `case`."""
-        return self.slot, self.case
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        held.slots[self.slot] = self.case
-        return self.case
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(StepBase):
+class Call(CallOfSlot):
     """Call the candidate on `slot`; hold what it returns (or its outputs) under `result`.
 
     Destination-style outputs, and memory that the candidate allocates where the worker can
@@ -123,13 +99,13 @@ class Call(StepBase):
     meanwhile, empty the default one; with `thread` the call is made from a new thread; with
     `gradients` the floating inputs require gradients, with `parameters` they are parameters of a
     module, frozen unless `autograd` is Autograd.ON; it is made under `autograd`, and with
-    `autocast` under torch.autocast too. The host waits for the call in any case.
+    `autocast` under torch.autocast too. The host waits for the call in any case. With `exchange`
+    another value takes the place of what a part of its code comes to, or a tensor that it keeps is
+    spoiled; a call in which that did not happen holds nothing.
     """
 
     words: ClassVar = "being called"
 
-    slot: str
-    result: str
     poison: Poison = Poison.NAN
     stream: str = ""
     thread: bool = False
@@ -137,33 +113,24 @@ class Call(StepBase):
     autograd: Autograd = Autograd.ON
     parameters: bool = False
     autocast: bool = False
+    exchange: Exchange | Spoiled | None = None
 
     @property
     def wants_answers(self) -> str:
         """The slot whose right answers fill the memory first, or ''."""
         return self.slot if self.poison in (Poison.NEGATED, Poison.RIGHT) else ""
 
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.called(self.slot, self.result)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadResult(StepBase):
+class ReadResult(OfResult):
     """Send the tensors held under `result` to the judge, as they are now."""
 
     words: ClassVar = "its result was read"
     sends: ClassVar = True
 
-    result: str
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.case_of(self.result)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadInputs(StepBase):
+class ReadInputs(OfSlot):
     """Send the whole base storage of every input of `slot` to the judge, as it is now.
 
     With `only`, that of the one input.
@@ -172,12 +139,7 @@ class ReadInputs(StepBase):
     words: ClassVar = "its inputs were read back"
     sends: ClassVar = True
 
-    slot: str
     only: str = ""
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.slots.get(self.slot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,16 +161,10 @@ class PoisonFreed(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HashResult(StepBase):
+class HashResult(OfResult):
     """Send a digest of the bytes under `result`: for many repeats, where bytes are dear."""
 
     words: ClassVar = "its result was read"
-
-    result: str
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.case_of(self.result)
 
 
 Plain: TypeAlias = (

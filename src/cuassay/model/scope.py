@@ -18,7 +18,7 @@ _LARGE_ELEMENTS = 1 << 31
 _SHOWN = 4  # axes, workloads or checks that a line names
 
 
-class Judged(enum.StrEnum):
+class JudgedBy(enum.StrEnum):
     """How a listed workload was judged."""
 
     VALUES = "values"  # its numbers, against truth
@@ -59,7 +59,7 @@ class WorkloadScope:
 
     workload: str
     axes: Mapping[str, int]
-    judged: Judged
+    judged: JudgedBy
     elements: int
     reason: str = ""
 
@@ -75,7 +75,9 @@ class FamilyScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached:
-    """Code of the candidate that no judged call ran: lines from 1, and the test that leads there.
+    """Code of the candidate that no judged call ran, or whose values decided nothing in any.
+
+    Lines count from 1. `test` leads there, or says what is not known of it.
 
     `test` is the candidate's text.
     """
@@ -138,14 +140,14 @@ def _short(scope: Scope, *, streams: bool) -> dict[str, str]:
         if scope.values < scope.wanted:
             told.append(f"a call to {scope.values:,} of {scope.wanted:,} elements")
         found[SIZES] = f"judged no farther than {_listed(told)}"
-    left = [one for one in scope.workloads if one.judged is not Judged.VALUES]
+    left = [one for one in scope.workloads if one.judged is not JudgedBy.VALUES]
     if left:
         count = f"{len(left)} of {len(scope.workloads)} listed workloads"
         found[WORKLOADS] = f"{count} not judged by truth: {_work_words(left)}"
     if scope.has_launches and not scope.launches_judged:
         found[LAUNCHES] = "no launch of its kernels was executed by the PTX machine"
     if scope.unreached:
-        found[UNREACHED] = f"no judged call ran {_code_words(scope.unreached)}"
+        found[UNREACHED] = f"judged calls say nothing of {_code_words(scope.unreached)}"
     if scope.power_missing:
         found[POWER] = f"not measured: {scope.power_missing}"
     gpu = [one for one in scope.families if "STREAM001" in one.codes]
@@ -165,9 +167,9 @@ def scope_lines(scope: Scope, *, power: str = "") -> tuple[str, ...]:
         axes.append(f"a call to {scope.values:,} of {scope.wanted:,} elements")
     lines = [f"sizes: {_listed(axes)}"]
     if scope.workloads:
-        by_values = sum(one.judged is Judged.VALUES for one in scope.workloads)
+        by_values = sum(one.judged is JudgedBy.VALUES for one in scope.workloads)
         told = f"workloads: {by_values} of {len(scope.workloads)} judged by truth"
-        others = [one for one in scope.workloads if one.judged is not Judged.VALUES]
+        others = [one for one in scope.workloads if one.judged is not JudgedBy.VALUES]
         lines.append(f"{told}; {_work_words(others)}" if others else told)
     if scope.families:
         parts = [f"{_listed(one.codes)} ({one.reason})" for one in scope.families]
@@ -204,19 +206,19 @@ def _code_words(code: Iterable[Unreached]) -> str:
 
 def _work_words(workloads: Iterable[WorkloadScope]) -> str:
     """Return how workloads were judged, those that were judged alike together."""
-    alike: dict[tuple[Judged, str], list[str]] = {}
+    alike: dict[tuple[JudgedBy, str], list[str]] = {}
     for one in workloads:
         alike.setdefault((one.judged, one.reason), []).append(one.workload or "unnamed")
     parts = []
     for (judged, reason), names in alike.items():
         match judged:
-            case Judged.VALUES:
+            case JudgedBy.VALUES:
                 how = ""
-            case Judged.RULE:
+            case JudgedBy.RULE:
                 how = " by the benchmark's own rule alone"
-            case Judged.ADDRESSES:
+            case JudgedBy.ADDRESSES:
                 how = f" by addresses alone ({reason})"
-            case Judged.NO:
+            case JudgedBy.NO:
                 how = f" not at all ({reason})"
         parts.append(f"{_listed(names)}{how}")
     return "; ".join(parts)

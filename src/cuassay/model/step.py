@@ -58,3 +58,55 @@ class StepBase:
     def wants_answers(self) -> str:
         """The slot whose right answers the judge sends, or ''."""
         return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfSlot(StepBase):
+    """A step on the inputs in `slot`."""
+
+    slot: str
+
+    def follow(self, held: Held) -> int | None:
+        """Return the position of the case in the slot."""
+        return held.slots.get(self.slot)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillOfSlot(StepBase):
+    """A step that gives `slot` the values of `case`, an index into Scenario.cases."""
+
+    slot: str
+    case: int
+
+    @property
+    def fills(self) -> tuple[str, int]:
+        """The slot that gets the values of `case`."""
+        return self.slot, self.case
+
+    def follow(self, held: Held) -> int | None:
+        """Note which case the slot holds; return its position."""
+        held.slots[self.slot] = self.case
+        return self.case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOfSlot(StepBase):
+    """A call on the inputs in `slot`, whose outputs are held under `result`."""
+
+    slot: str
+    result: str
+
+    def follow(self, held: Held) -> int | None:
+        """Note what the result is of; return the position of the case in the slot."""
+        return held.called(self.slot, self.result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfResult(StepBase):
+    """A step on the outputs that are held under `result`."""
+
+    result: str
+
+    def follow(self, held: Held) -> int | None:
+        """Return the position of the case that the result is of."""
+        return held.case_of(self.result)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from cuassay.model.step import Held, StepBase
+from cuassay.model.step import CallOfSlot, Held, OfResult, OfSlot, StepBase
 
 
 class Layout(enum.StrEnum):
@@ -75,7 +75,7 @@ class Mode(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrange(StepBase):
+class Arrange(OfSlot):
     """Lay the inputs of `slot` out anew: values as they are, `layouts` by input name.
 
     `same` maps an input to another one of the same values, whose tensor is passed in its place, or
@@ -86,18 +86,13 @@ class Arrange(StepBase):
 
     words: ClassVar = "its inputs were laid out anew"
 
-    slot: str
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     same: Mapping[str, str] = field(default_factory=dict)
     device: int | None = None
 
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.slots.get(self.slot)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallInto(StepBase):
+class CallInto(CallOfSlot):
     """Call a destination-style candidate with outputs that share memory with inputs.
 
     `into` maps an output to the input whose tensor is passed in its place.
@@ -105,13 +100,7 @@ class CallInto(StepBase):
 
     words: ClassVar = "being called with outputs in its inputs' memory"
 
-    slot: str
-    result: str
     into: Mapping[str, str]
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.called(self.slot, self.result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +188,7 @@ class Replay(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeat(StepBase):
+class Repeat(OfSlot):
     """Call `count` times on the same inputs under `load`; send up to `kept` different results.
 
     Calls are made in bursts without waiting in between, and no more after `budget_s`. The
@@ -211,16 +200,11 @@ class Repeat(StepBase):
     words: ClassVar = "being called many times"
     sends: ClassVar = True
 
-    slot: str
     count: int
     load: Load = Load.NONE
     kept: int = 3
     seed: int = 0
     budget_s: float = 25.0
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.slots.get(self.slot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,20 +319,14 @@ class CallRanks(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overwrite(StepBase):
+class Overwrite(OfResult):
     """Write NaN (0xFF bytes) into every tensor held under `result`, as its owner may."""
 
     words: ClassVar = "its result was overwritten by the caller"
 
-    result: str
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.case_of(self.result)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepMemory(StepBase):
+class KeepMemory(OfResult):
     """Hold the memory of the tensors under `result` instead of these, as who keeps a view does.
 
     The tensors that the call returned are gone then: others, which no autograd knows to be views,
@@ -357,15 +335,9 @@ class KeepMemory(StepBase):
 
     words: ClassVar = "the caller kept a view of its result"
 
-    result: str
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.case_of(self.result)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallVaried(StepBase):
+class CallVaried(OfSlot):
     """Call once with each change: element `place` of input `name` is `value`, and is put back.
 
     The first call is made without a change. The report says which calls returned the same bytes
@@ -375,17 +347,12 @@ class CallVaried(StepBase):
 
     words: ClassVar = "being called many times"
 
-    slot: str
     changes: tuple[tuple[str, int, float], ...]
     budget_s: float = 0.2
 
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.slots.get(self.slot)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Misuse(StepBase):
+class Misuse(OfSlot):
     """Call with None in the place of input `name` of `slot`, and ignore what comes of it.
 
     A caller who catches the exception calls again, as a server does after a bad request.
@@ -393,28 +360,18 @@ class Misuse(StepBase):
 
     words: ClassVar = "being called with arguments that no caller may pass"
 
-    slot: str
     name: str
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.slots.get(self.slot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSlices(StepBase):
+class ReadSlices(OfResult):
     """Send slices `places` along `axis` of the tensors held under `result`."""
 
     words: ClassVar = "its traces were read"
     sends: ClassVar = True
 
-    result: str
     axis: int
     places: tuple[int, ...]
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.case_of(self.result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -492,7 +449,7 @@ class Outline(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configurations(StepBase):
+class Configurations(OfSlot):
     """Call once with each configuration that the candidate's Triton autotuners may choose.
 
     At most `most` calls, and none begins after `budget_s`. The facts name them: `configurations`
@@ -509,15 +466,10 @@ class Configurations(StepBase):
     words: ClassVar = "being called with each configuration of its autotuner"
     sends: ClassVar = True
 
-    slot: str
     most: int = 64
     budget_s: float = 60.0
     kept: int = 4
     covering: bool = False
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.slots.get(self.slot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -552,20 +504,14 @@ class Time(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inspect(StepBase):
+class Inspect(OfSlot):
     """Call on `slot` under a profiler; facts say which kernels ran and what they need."""
 
     words: ClassVar = "its kernels were looked at"
 
-    slot: str
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.slots.get(self.slot)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TraceCall(StepBase):
+class TraceCall(CallOfSlot):
     """Call on `slot` and note which of the candidate's lines run and what their operations give.
 
     Facts, in order: `line` for the lines of Python that ran, `op` for the operations of torch
@@ -575,16 +521,9 @@ class TraceCall(StepBase):
 
     words: ClassVar = "its lines were traced"
 
-    slot: str
-    result: str
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.called(self.slot, self.result)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpCheck(StepBase):
+class OpCheck(OfSlot):
     """Call on `slot` and put every custom operator that was called through opcheck.
 
     Facts: `operator NAME` for each, `failed NAME TEST` with the reason for what fails.
@@ -592,28 +531,15 @@ class OpCheck(StepBase):
 
     words: ClassVar = "its custom operators were checked"
 
-    slot: str
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.slots.get(self.slot)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledCall(StepBase):
+class CompiledCall(CallOfSlot):
     """Call inside a function that torch.compile has compiled; hold copies under `result`.
 
     The fact `skipped` says why that was not done; then `result` is not there.
     """
 
     words: ClassVar = "being called from a compiled function"
-
-    slot: str
-    result: str
-
-    def follow(self, held: Held) -> int | None:
-        """Return the case it works on."""
-        return held.called(self.slot, self.result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,8 @@ class BenchmarkRule:
     """The problem's own tolerance on its own inputs: their verdict beside ours.
 
     The largest errors are over all outputs of that workload, against the reference as written.
+    Where nobody stated a tolerance it is not `stated`: cuassay holds the call against a coarse one,
+    to learn where truth has to be asked, and no verdict shows it.
     """
 
     accepted: bool | None
@@ -39,6 +41,7 @@ class BenchmarkRule:
     note: str = ""
     max_absolute_error: float | None = None
     max_relative_error: float | None = None
+    stated: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

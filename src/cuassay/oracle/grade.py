@@ -17,7 +17,6 @@ from cuassay.oracle.compare.outputs import Comparison
 
 NO_FAMILY = "none"  # the grade of a kernel whose error no family explains
 _ABSOLUTE = frozenset({"class", "exact"})  # what no rounding excuses
-_SIZES = _ABSOLUTE | {"W", "G", "Z", "codes"}  # of errors, whichever way they go
 
 
 def least_family(
@@ -32,22 +31,18 @@ def least_family(
     how far a kernel lies beyond what it may do. A family whose own error is too large to decide
     anything (`undecided`) decides nothing about the output either, unless the kernel's error is
     beyond even that.
-
-    A wider family errs by more, but not in every direction: tensor cores cut operands off for TF32,
-    which leans one way, where storing them in 16 bits rounds them. So an error that is beyond the
-    widest family as a projection alone may be one of a lesser family.
     """
     wider = tuple(families)[1:]
     if found.passed or found.mismatch or not wider or _fails(found, _ABSOLUTE):
         return found
     widest = measure_in(wider[-1])
-    if not widest.passed and (widest.mismatch or _fails(widest, _SIZES)):
+    if not widest.passed:
         return replace(widest, precision=found.precision)
     for family in wider[:-1]:
         lesser = measure_in(family)
         if lesser.passed and not lesser.undecided:
             return replace(lesser, precision=family)
-    return replace(widest, precision=wider[-1] if widest.passed else found.precision)
+    return replace(widest, precision=wider[-1])
 
 
 def _fails(found: Comparison, names: frozenset[str]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed import _symmetric_memory as symmetric
 
+from cuassay.errors import MissingToolError
+from cuassay.model.ranks import other_way
+
 _SIGNALS = 1 << 20  # tags of signals begin here
 _ALIGNED_BYTES = 16
 Told = tuple[Any, ...]  # what another rank needs to map a part
@@ -28,9 +31,12 @@ Told = tuple[Any, ...]  # what another rank needs to map a part
 class SharedMemory:
     """What torch calls for symmetric memory, with the names and signatures of its own class."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, *, on_gpu: bool, met: Callable[[], None] = lambda: None
+    ) -> None:
         self.signal_pad_size = 2048  # bytes behind each part, as torch has them
-        self._folder = folder
+        # A kernel that is written for a GPU says "cuda" on a CPU, too.
+        self._folder, self._on_gpu, self._when_met = folder, on_gpu, met
         self._numbers = itertools.count()
         self._told: dict[int, tuple[torch.Tensor, Told, str | None]] = {}
         self._met: dict[tuple[int, str], Memory] = {}
@@ -45,11 +51,11 @@ class SharedMemory:
         alloc_id: int | None = None,
     ) -> torch.Tensor:
         """Return a tensor whose memory other ranks can map."""
-        place = torch.device(device)  # type: ignore[call-overload]
         nbytes = prod(size) * dtype.itemsize
         total = -(-nbytes // _ALIGNED_BYTES) * _ALIGNED_BYTES + self.signal_pad_size
         told: Told
-        if place.type == "cuda":
+        if self._on_gpu:
+            place = torch.device(device)  # type: ignore[call-overload]
             whole = torch.empty(total, dtype=torch.uint8, device=place)
             whole[-self.signal_pad_size :] = 0
             torch.cuda.synchronize(place)
@@ -81,10 +87,11 @@ class SharedMemory:
             others: list[Any] = [None] * group.size()
             dist.all_gather_object(others, told, group=group)
             parts = [
-                whole if rank == group.rank() else _opened(one, whole.device)
+                whole if rank == group.rank() else self._opened(one, whole.device)
                 for rank, one in enumerate(others)
             ]
             self._met[place] = Memory(group, parts, pad_bytes=told[-1])
+            self._when_met()
         return self._met[place]
 
     def is_symm_mem_tensor(self, tensor: torch.Tensor) -> bool:
@@ -99,7 +106,9 @@ class SharedMemory:
         return False
 
     def set_backend(self, name: str) -> None:
-        """Take the name of a backend: there is one."""
+        """Take the name of a backend. Raises MissingToolError for one that this is not."""
+        if name != self.get_backend(None):
+            raise MissingToolError(other_way(f"symmetric memory of the backend {name}"))
 
     def get_backend(self, device: object) -> str:
         """Return the name of torch's backend that this stands for."""
@@ -114,10 +123,22 @@ class SharedMemory:
         """Write one word of 32 bits."""
         return self.memset32(tensor, offset, val)
 
+    def _opened(self, told: Told, device: torch.device) -> torch.Tensor:
+        """Return the part of another rank, as memory of this rank's device."""
+        size, *way, _ = told
+        if not self._on_gpu:
+            return _mapped(way[0], size)
+        # Who opens it from a device may access it from there, wherever it lies.
+        storage = torch.UntypedStorage._new_shared_cuda(device.index, *way, False)
+        return torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (size,), (1,))
 
-def install(folder: Path) -> SharedMemory:
-    """Let torch's symmetric memory of this process be shared by files of `folder` or CUDA IPC."""
-    made = SharedMemory(folder)
+
+def install(folder: Path, *, on_gpu: bool, met: Callable[[], None] = lambda: None) -> SharedMemory:
+    """Let torch's symmetric memory of this process be shared by files of `folder` or CUDA IPC.
+
+    `met` is called when the memory of other ranks is mapped.
+    """
+    made = SharedMemory(folder, on_gpu=on_gpu, met=met)
     vars(symmetric)["_SymmetricMemory"] = made
     # On a GPU torch would allocate by a memory pool of its own allocator.
     vars(symmetric)["_should_use_implicit_mempool"] = lambda: False
@@ -127,7 +148,6 @@ def install(folder: Path) -> SharedMemory:
         """Return memory of a group for temporary use, of at least `min_size` bytes."""
         held = workspaces.get(group_name)
         if held is None or held.numel() < min_size:
-            on_gpu = torch.cuda.is_available()
             device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else "cpu"
             held = made.empty_strided_p2p((min_size,), (1,), torch.uint8, device, group_name)
             workspaces[group_name] = held
@@ -143,16 +163,6 @@ def _begins(tensor: torch.Tensor) -> int:
 
 def _mapped(file: Path, size: int) -> torch.Tensor:
     return torch.from_file(str(file), shared=True, size=size, dtype=torch.uint8)
-
-
-def _opened(told: Told, device: torch.device) -> torch.Tensor:
-    """Return the part of another rank, as memory of this rank's device."""
-    size, *way, _ = told
-    if device.type != "cuda":
-        return _mapped(way[0], size)
-    # Who opens it from a device may access it from there, wherever it lies.
-    storage = torch.UntypedStorage._new_shared_cuda(device.index, *way, False)
-    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (size,), (1,))
 
 
 class Memory:

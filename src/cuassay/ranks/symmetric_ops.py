@@ -13,6 +13,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed import _symmetric_memory as symmetric
 
+from cuassay.errors import MissingToolError
+from cuassay.model.ranks import other_way
 from cuassay.ranks.symmetric import Memory, SharedMemory
 
 _LIBRARIES: list[torch.library.Library] = []  # an operator is registered as long as one lives
@@ -23,6 +25,8 @@ _PRODUCTS = (
     "fused_matmul_reduce_scatter",
     "fused_scaled_matmul_reduce_scatter",
 )
+# Operators of the backends NVSHMEM and NCCL.
+_OF_OTHER_BACKENDS = ("nvshmem_", "nccl_", "all_to_all_vdev", "tile_reduce", "multi_root_tile")
 
 
 def install_operators(shared: SharedMemory, *, key: str) -> None:
@@ -47,10 +51,21 @@ def install_operators(shared: SharedMemory, *, key: str) -> None:
         "_low_contention_reduce_scatter": made.reduce_scatter,
     }.items():
         library.impl(name, function, key, allow_override=True)
+    for name in torch._C._dispatch_get_all_op_names():
+        space, _, short = name.partition("::")
+        if space == "symm_mem" and short.startswith(_OF_OTHER_BACKENDS):
+            library.impl(short, _not_judged(short), key, allow_override=True)
     if key == "CPU":
         for name in _PRODUCTS:
             library.impl(name, vars(symmetric)[f"_{name}_fallback"], key)
     _LIBRARIES.append(library)
+
+
+def _not_judged(name: str) -> Any:
+    def refuse(*_: object, **__: object) -> None:
+        raise MissingToolError(other_way(f"torch.ops.symm_mem.{name}"))
+
+    return refuse
 
 
 class _Operators:

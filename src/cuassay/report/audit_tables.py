@@ -246,8 +246,3 @@ def _wrong(result: AuditResult) -> tuple[AuditFinding, ...]:
     wrong = tuple(f for f in result.findings if f.finding_class is FindingClass.WRONG)
     # With --require an unsafe finding rejects as well.
     return wrong or tuple(f for f in result.findings if f.finding_class is FindingClass.UNSAFE)
-
-
-def _classes(result: AuditResult) -> set[str]:
-    """Return the leading class of each wrong finding: a check names the one it is for first."""
-    return {finding.classes[0] if finding.classes else UNCLASSED for finding in _wrong(result)}

@@ -85,6 +85,14 @@ def test_kernel_package_that_is_absent_is_a_missing_tool(tmp_path: Path) -> None
         load(tmp_path, "import cutlass\n")
 
 
+def test_a_library_by_which_ranks_are_not_judged_is_a_missing_tool(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError, match=r"the package 'nvshmem', by which ranks are"):
+        load(tmp_path, "import nvshmem.core\n")
+    absent = "raise RuntimeError('NVSHMEM device library not found. Searched: /usr/lib')\n"
+    with pytest.raises(MissingToolError, match="NVSHMEM's device library, by which ranks are not"):
+        load(tmp_path, absent)
+
+
 def test_module_that_nobody_knows_is_the_candidates_fault(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="No module named 'trochh'"):
         load(tmp_path, "import trochh\n")

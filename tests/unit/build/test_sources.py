@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.build.sources import build_lock, candidate_traceback, clip_log, write_sources
+from cuassay.build.sources import (
+    absent_header,
+    absent_library_of_ranks,
+    build_lock,
+    candidate_traceback,
+    clip_log,
+    write_sources,
+)
 from cuassay.errors import BuildError
 from cuassay.model.candidate import Candidate, SourceFile
 
@@ -70,3 +77,13 @@ def test_of_a_long_log_the_end_is_kept() -> None:
     assert clip_log("short") == "short"
     clipped = clip_log("a" * 10 + "b" * 64_000)
     assert clipped == f"[the first 10 characters are cut]\n{'b' * 64_000}"
+
+
+def test_a_header_that_a_compiler_did_not_find_is_named() -> None:
+    by_gcc = "k.cu:3:10: fatal error: nvshmem.h: No such file or directory\n"
+    by_nvrtc = 'k.cu(1): catastrophic error: cannot open source file "nccl_device.h"\n'
+    assert absent_header(by_gcc) == "nvshmem.h"
+    assert absent_header(by_nvrtc) == "nccl_device.h"
+    assert absent_header("k.cu(1): error: expected a ';'") == ""
+    assert "uses <nvshmem.h>, by which ranks are not judged" in absent_library_of_ranks(by_gcc)
+    assert absent_library_of_ranks(by_gcc.replace("nvshmem", "my_scale")) == ""

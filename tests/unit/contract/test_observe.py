@@ -22,7 +22,13 @@ from cuassay.contract.facts import (
     Sorted,
     fact_words,
 )
-from cuassay.contract.observe import Look, holds, related_inputs, value_facts, without_contradicted
+from cuassay.contract.observe import (
+    InputSample,
+    holds,
+    related_inputs,
+    value_facts,
+    without_contradicted,
+)
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.plan.preconditions import generate_once
@@ -45,7 +51,7 @@ def test_what_holds_in_every_run_is_a_fact(tmp_path: Path) -> None:
     for seed in range(3):
         torch.manual_seed(seed)
         values: Any = generator(_SIZES, torch.device("cpu"))
-        looks.append(Look(values=values, sizes=_SIZES))
+        looks.append(InputSample(values=values, sizes=_SIZES))
     facts = [known.fact for known in value_facts(problem, looks)]
     assert EqualSlices(input="position_ids", dim=0, axis="batch") in facts
     assert Arange(input="position_ids", start=0) in facts
@@ -59,7 +65,7 @@ def test_a_fact_of_one_run_is_none(tmp_path: Path) -> None:
     problem = rotary(tmp_path)
     base = {name: torch.randn(2, 4) for name in ("x", "gate", "gate_sigmoid", "scale")}
     looks = [
-        Look(values={**base, "position_ids": torch.tensor(rows)}, sizes={"batch": 2})
+        InputSample(values={**base, "position_ids": torch.tensor(rows)}, sizes={"batch": 2})
         for rows in ([[0, 1, 2, 3]] * 2, [[0, 1, 2, 9], [0, 4, 5, 6]])
     ]
     facts = [known.fact for known in value_facts(problem, looks)]
@@ -79,7 +85,7 @@ def test_a_larger_look_shows_and_contradicts_what_a_small_one_cannot(tmp_path: P
         values["position_ids"] = torch.arange(seq).repeat(1, 1)
         if seq == 2:
             values["x"] = values["x"].abs()
-        looks.append(Look(values=values, sizes={"batch": 1, "seq": seq, "dim": 4}))
+        looks.append(InputSample(values=values, sizes={"batch": 1, "seq": seq, "dim": 4}))
     small, all_of = (
         [known.fact for known in value_facts(problem, some)] for some in (looks[:2], looks)
     )

@@ -118,6 +118,19 @@ def test_an_update_in_a_loop_is_told_from_a_rounding() -> None:
     assert {edit.line for edit in found} == {2, 5, 6}
 
 
+def test_a_value_of_a_kernel_gets_no_method_of_tensors() -> None:
+    text = (
+        "@triton.jit\n"
+        "def kernel(x, y):\n"
+        "    tl.store(y, tl.load(x).to(tl.bfloat16))\n"
+        "def run(x, y):\n"
+        "    y.copy_(x.to(torch.bfloat16))\n"
+    )
+    found = [e for e in edits(text, cause=Cause.LOW_PRECISION) if e.kind is EditKind.PRECISION]
+    assert {edit.line for edit in found if ".float()" in edit.words} == {5}
+    assert 3 in {edit.line for edit in found}
+
+
 @pytest.mark.parametrize(
     ("listed", "cut"),
     [("[A, B]", "configs=[A],"), ("configurations()", "configs=list(configurations())[:1],")],

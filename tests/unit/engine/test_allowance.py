@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cuassay.engine.allowance import Allowance
+from cuassay.engine.allowance import Deadline
 from cuassay.model.events import Progress
 
 
@@ -38,7 +38,7 @@ class _Clock:
 
 def test_time_spent_waiting_for_others_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, ended = _Clock(monkeypatch), list[float]()
-    limit = Allowance(10.0, lambda: ended.append(clock.now_s))
+    limit = Deadline(10.0, lambda: ended.append(clock.now_s))
     clock.passes(6)
     limit.note(Progress(text="waits for 14 GiB", waits=True))
     clock.passes(100)
@@ -52,7 +52,7 @@ def test_time_spent_waiting_for_others_does_not_count(monkeypatch: pytest.Monkey
 
 def test_without_a_limit_nothing_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, ended = _Clock(monkeypatch), list[float]()
-    limit = Allowance(None, lambda: ended.append(clock.now_s))
+    limit = Deadline(None, lambda: ended.append(clock.now_s))
     limit.note(Progress(text="waits", waits=True))
     limit.note(Progress(text="goes on"))
     clock.passes(1e9)

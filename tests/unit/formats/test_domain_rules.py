@@ -82,6 +82,12 @@ def test_what_fits_is_taken(spec: TensorSpec | ScalarSpec) -> None:
         (_tensor(Index(axis="n", sentinels=(-1,)), DType.UINT8), "-1 is no uint8, which holds 0"),
         (_tensor(IntegerRange(low=0, high=300), DType.INT8), "300 is no int8"),
         (_tensor(Lengths(axis="n", low=-1), DType.INT32), "low is -1, expected 0 or more"),
+        (
+            _tensor(IntegerRange(low=0, high="classes - 1"), DType.INT64),  # type: ignore[arg-type]
+            "a bound is 'classes - 1', expected a number. Indices below the size of an axis are "
+            "domains.Index(axis='classes')",
+        ),
+        (_tensor(Real(high=True)), "a bound is True, expected a number"),
         (_scalar(Choice(values=())), "values is empty"),
         (_scalar(Choice(values=(1, True)), DType.INT32), "True is no value of the int32 scalar"),
         (_scalar(Choice(values=(math.inf,))), "inf is no value"),

@@ -53,7 +53,9 @@ def test_a_kernelbench_file_becomes_a_function_of_inputs_and_state(tmp_path: Pat
     sources = problem.workloads[0].sources
     assert {sources[name] for name in shapes} == {CustomSource()}
     assert sources["built_out"] == ScalarSource(value=24)
-    assert problem.workloads[0].tolerance.required_matched_ratio == 1.0
+    rule = problem.workloads[0].tolerance
+    assert rule is not None
+    assert rule.required_matched_ratio == 1.0
 
 
 def test_its_state_is_the_models_own_and_its_generator_follows_the_axes(tmp_path: Path) -> None:
@@ -161,7 +163,9 @@ def test_a_gpumode_task_is_taken_apart(tmp_path: Path) -> None:
     )
     assert [spec.name for spec in problem.inputs] == ["data0", "data1", "data2", "data3"]
     assert [w.axes["size"] for w in problem.workloads] == [24, 48, 64]
-    assert problem.workloads[0].tolerance.atol == 2e-3
+    rule = problem.workloads[0].tolerance
+    assert rule is not None
+    assert rule.atol == 2e-3
     assert "task" not in sys.modules  # nothing of it is left behind
     made = load_reference(problem).generator({"size": 7}, torch.device("cpu"))  # type: ignore[misc]
     assert isinstance(made["data1"], torch.Tensor)

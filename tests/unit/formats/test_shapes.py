@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from cuassay.errors import ProblemError
-from cuassay.formats.shapes import Learnt, ShapeSample, learn
+from cuassay.formats.shapes import LearntShapes, ShapeSample, learn
 
 _SIZES = {"a": 6, "b": 10}
 
@@ -19,7 +19,7 @@ def _learnt(
     *,
     rule: str = "True",
     numbers: tuple[int, ...] = (),
-) -> Learnt:
+) -> LearntShapes:
     """Learn shapes that are given as Python lists of tuples over the sizes."""
 
     def sample(given: Mapping[str, int]) -> ShapeSample:
@@ -114,7 +114,7 @@ def test_unknown_dtypes_are_one_message() -> None:
 
 def _computing(
     inputs: str, texts: tuple[str, ...], sizes: Mapping[str, int], *, small: bool = True
-) -> Learnt:
+) -> LearntShapes:
     """Learn inputs alone, of code that computed `texts`; `small` sizes may be sampled too."""
 
     def sample(given: Mapping[str, int]) -> ShapeSample:

@@ -65,6 +65,16 @@ def test_sizes_are_secret_until_the_largest_which_is_exact() -> None:
     assert way.within(1 << 40, seed=1) == {"rows": 1 << 20, "cols": 16}
 
 
+@pytest.mark.parametrize("most", [1 << 15, 1 << 17, 1 << 20])
+def test_a_tile_leaves_a_rest_at_every_secret_size(most: int) -> None:
+    for way in ways(_problem(), _SMALL)[::2]:
+        for seed in range(32):
+            sizes = way.within(min(most, way.elements - 1), seed=seed)
+            assert sizes is not None
+            assert sizes["rows"] % 2 == 1
+            assert sizes["cols"] % 8 == 0
+
+
 def test_a_listed_call_is_taken_whole_or_not() -> None:
     listed = ways(_problem(), _SMALL)[-1]
     assert listed.within(listed.elements, seed=1) == {"rows": 4096, "cols": 64}

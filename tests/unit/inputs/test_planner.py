@@ -56,6 +56,26 @@ def test_workloads_that_fit_are_spread_from_the_largest_to_the_smallest(
         assert all(elements(planner.problem, {"n": size}) <= budget for size in found)
 
 
+@pytest.mark.parametrize(
+    ("width", "built", "cut"),
+    [(64, ("w",), 64), (1 << 16, ("w",), 2), (1 << 16, (), 2)],
+)
+def test_a_module_keeps_what_it_is_built_with_while_numeric_cases_may_be_as_large(
+    width: int, built: tuple[str, ...], cut: int
+) -> None:
+    made = problem(
+        "p",
+        axes=[axis("n"), axis("w")],
+        inputs=[tensor("x", "n", "w"), tensor("weight", "w", "w")],
+        outputs=[tensor("y", "n", "w")],
+        workloads=[{"n": 32, "w": width}],
+    )
+    planner = _planner(dataclasses.replace(made, built=built))
+    sizes = planner.few(64)
+    assert sizes["w"] >= cut
+    assert sizes["n"] == 2 if built and width == 64 else elements(planner.problem, sizes) <= 64
+
+
 def test_a_problem_without_workloads_is_refused() -> None:
     made = dataclasses.replace(_planner().problem, workloads=())
     with pytest.raises(ProblemError, match="no workload"):

@@ -16,7 +16,7 @@ from cuassay.judge.decide.examine import HELPS, Examination
 from cuassay.judge.measure import power
 from cuassay.judge.plan import search
 from cuassay.judge.run.executor import Executor
-from cuassay.judge.run.reference import Reference
+from cuassay.judge.run.reference import ReferenceRunner
 from cuassay.judge.run.unwatched import Unwatched
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import CheckFinished, Event, FindingReported
@@ -187,12 +187,12 @@ def test_power_is_measured_once_by_a_side_that_has_no_check_left(
         measured.append(power_of_inputs(trial))
         return measured[-1]
 
-    def begin(reference: Reference) -> Executor:
+    def begin(reference: ReferenceRunner) -> Executor:
         by.append("reference")
         return begins(reference)
 
-    power_of_inputs, begins = power.power_of_inputs, Reference.begin
-    monkeypatch.setattr(Reference, "begin", begin)
+    power_of_inputs, begins = power.power_of_inputs, ReferenceRunner.begin
+    monkeypatch.setattr(ReferenceRunner, "begin", begin)
     monkeypatch.setattr(power, "power_of_inputs", measure)
     monkeypatch.setattr(Bench, "has_times", lambda bench, executor: True)  # as on a GPU
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")

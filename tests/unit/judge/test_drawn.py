@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from cuassay.catalog import registry
-from cuassay.judge.drawn import Drawn
+from cuassay.judge.drawn import GeneratedInputs
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 
@@ -30,7 +30,7 @@ def _plain() -> dict[str, torch.Tensor | Scalar]:
 
 
 def test_a_case_is_made_once_and_its_copies_are_fresh() -> None:
-    drawn, make = Drawn(planned_bytes=1 << 20), _Maker(_plain)
+    drawn, make = GeneratedInputs(planned_bytes=1 << 20), _Maker(_plain)
     first = drawn.inputs(_PROBLEM, _CASE, make)
     assert isinstance(first["x"], torch.Tensor)
     before = first["x"].clone()
@@ -44,13 +44,13 @@ def test_a_case_is_made_once_and_its_copies_are_fresh() -> None:
 
 
 def test_another_problem_and_little_memory_make_them_anew() -> None:
-    drawn, make = Drawn(planned_bytes=1 << 20), _Maker(_plain)
+    drawn, make = GeneratedInputs(planned_bytes=1 << 20), _Maker(_plain)
     drawn.inputs(_PROBLEM, _CASE, make)
     drawn.inputs(registry.get("layernorm"), _CASE, make)
     assert make.calls == 2
     drawn.let_go()
     assert drawn.is_empty()
-    small = Drawn(planned_bytes=256)
+    small = GeneratedInputs(planned_bytes=256)
     for _ in range(2):
         small.inputs(_PROBLEM, _CASE, make)
     assert make.calls == 4
@@ -66,14 +66,14 @@ def test_what_a_copy_would_change_is_made_anew() -> None:
         lambda: {"x": whole.clone().requires_grad_()},
     ]
     for one in shared:
-        drawn, make = Drawn(planned_bytes=1 << 20), _Maker(one)
+        drawn, make = GeneratedInputs(planned_bytes=1 << 20), _Maker(one)
         for _ in range(2):
             drawn.inputs(_PROBLEM, _CASE, make)
         assert make.calls == 2
 
 
 def test_cases_that_cuassay_fills_are_not_kept() -> None:
-    drawn, make = Drawn(planned_bytes=1 << 20), _Maker(_plain)
+    drawn, make = GeneratedInputs(planned_bytes=1 << 20), _Maker(_plain)
     for _ in range(2):
         drawn.inputs(_PROBLEM, dataclasses.replace(_CASE, generator=False), make)
     assert make.calls == 2

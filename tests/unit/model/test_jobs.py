@@ -9,7 +9,15 @@ import pytest
 
 from cuassay.model import serial
 from cuassay.model.device import CPU
-from cuassay.model.jobs import ExecuteJob, Job, LoopJob, Stop, TacticsJob, TrialJob
+from cuassay.model.jobs import (
+    QUICK_S,
+    ExecuteJob,
+    Job,
+    LoopJob,
+    Stop,
+    TacticsJob,
+    TrialJob,
+)
 from cuassay.model.profile import Profile
 
 
@@ -49,3 +57,22 @@ def test_every_job_names_its_problem_and_may_fix_the_seed() -> None:
     for kind in kinds:
         names = {field.name for field in dataclasses.fields(kind)}
         assert {"problem", "device", "seed", "strict", "within"} <= names, kind
+
+
+@pytest.mark.parametrize(
+    ("profile", "budget_s", "expected_s"),
+    [
+        (Profile.QUICK, None, 60.0),
+        (Profile.STANDARD, None, 60.0),
+        (Profile.QUICK, 20.0, 20.0),
+        (Profile.STANDARD, 500.0, 60.0),
+    ],
+)
+def test_a_trial_that_is_stopped_at_a_time_ends_by_itself_before(
+    profile: Profile, budget_s: float | None, expected_s: float
+) -> None:
+    job = TrialJob(problem="p", candidate="k.py", profile=profile, budget_s=budget_s)
+    assert job.to_end_within(90.0).budget_s == expected_s
+    assert TrialJob(problem="p", candidate="k.py").to_end_within(1800.0).budget_s == 1200.0
+    quick = TrialJob(problem="p", candidate="k.py", profile=Profile.QUICK)
+    assert quick.to_end_within(1800.0).budget_s == QUICK_S

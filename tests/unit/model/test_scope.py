@@ -8,7 +8,7 @@ from cuassay.model import serial
 from cuassay.model.scope import (
     AxisScope,
     FamilyScope,
-    Judged,
+    JudgedBy,
     Scope,
     Unreached,
     WorkloadScope,
@@ -21,7 +21,9 @@ _COVERED = Scope(
     axes=(AxisScope(axis="rows", declared=4096, listed=16, values=4096),),
     values=8192,
     wanted=8192,
-    workloads=(WorkloadScope(workload="w0", axes={"rows": 16}, judged=Judged.VALUES, elements=32),),
+    workloads=(
+        WorkloadScope(workload="w0", axes={"rows": 16}, judged=JudgedBy.VALUES, elements=32),
+    ),
 )
 
 
@@ -72,10 +74,10 @@ def test_workloads_say_how_they_were_judged() -> None:
     others = tuple(
         WorkloadScope(workload=name, axes={}, judged=judged, elements=1 << 33, reason="no room")
         for name, judged in (
-            ("w1", Judged.RULE),
-            ("w2", Judged.ADDRESSES),
-            ("w3", Judged.NO),
-            ("w4", Judged.NO),
+            ("w1", JudgedBy.RULE),
+            ("w2", JudgedBy.ADDRESSES),
+            ("w3", JudgedBy.NO),
+            ("w4", JudgedBy.NO),
         )
     )
     scope = dataclasses.replace(_COVERED, workloads=(*_COVERED.workloads, *others))
@@ -116,7 +118,7 @@ def test_code_that_no_judged_call_ran_is_a_condition_with_its_lines() -> None:
     )
     scope = dataclasses.replace(_COVERED, unreached=parts[:1])
     (condition,) = scope_conditions(scope, streams=False)
-    assert condition == "unreached: no judged call ran kernel.py:1-2 (x == 7)"
+    assert condition == "unreached: judged calls say nothing of kernel.py:1-2 (x == 7)"
     assert "never ran: kernel.py:1-2 (x == 7)" in scope_lines(scope)[-1]
     scope = dataclasses.replace(_COVERED, unreached=parts)
     (condition,) = scope_conditions(scope, streams=False)

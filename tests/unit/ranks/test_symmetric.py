@@ -12,9 +12,11 @@ import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symmetric
 
+from cuassay.build.cuda_facade import cuda_facade
 from cuassay.catalog import registry
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import CPU
+from cuassay.model.trace import Claim
 from cuassay.sandbox.guest.interface import RankRaisedError, RanksStuckError
 from cuassay.sandbox.guest.ranks.messages import Packed, pack, unpack
 from cuassay.sandbox.guest.ranks.start import Recipe
@@ -166,3 +168,37 @@ def test_words_are_written_by_torchs_own_name(called: Call) -> None:
         return words
 
     assert called(writes) == [[5.0, 0.0, 7.0, 7.0, 0.0]] * 2
+
+
+def test_what_a_kernel_for_a_gpu_asks_for_is_memory_of_the_cpu(called: Call) -> None:
+    def on_cuda(x: torch.Tensor) -> torch.Tensor:
+        with cuda_facade():
+            buffer = symmetric.empty(x.shape, dtype=x.dtype, device=torch.device("cuda"))
+            group: Any = dist.group.WORLD
+            memory = symmetric.rendezvous(buffer, group)
+            buffer.copy_(x)
+            memory.barrier()
+            total = torch.zeros_like(x)
+            for rank in range(memory.world_size):
+                total += memory.get_buffer(rank, x.shape, x.dtype)
+            return total
+
+    assert called(on_cuda) == [[3.0] * 3] * 2
+
+
+def test_another_backend_is_not_judged(called: Call) -> None:
+    def by_nvshmem(x: torch.Tensor) -> torch.Tensor:
+        torch.ops.symm_mem.nvshmem_broadcast(x, 0, "0")
+        return x
+
+    def by_nccl(x: torch.Tensor) -> torch.Tensor:
+        symmetric.set_backend("NCCL")
+        return x
+
+    for function, what in (
+        (by_nvshmem, "torch.ops.symm_mem.nvshmem_broadcast"),
+        (by_nccl, "symmetric memory of the backend NCCL"),
+    ):
+        with pytest.raises(RankRaisedError, match=what) as error:
+            called(function)
+        assert error.value.record.claim is Claim.NO_TOOL

@@ -8,8 +8,9 @@ from pathlib import Path
 TWINS = Path(__file__).parent / "twins"
 # The operator of the catalogue that a twin computes, where it has another name.
 OPERATORS = dict.fromkeys(
-    ("one_shot", "symmetric", "functional", "symmetric_operators", "side_stream"), "all_reduce"
-)
+    ("one_shot", "symmetric", "functional", "symmetric_operators", "side_stream", "triton_flags"),
+    "all_reduce",
+) | {"triton_norm": "all_reduce_rmsnorm"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,6 +425,25 @@ FAULTS = (
         lesson=_STALE,
     ),
 )
+# Triton compiles for what stands for a GPU in the whole process: workers of the gate judge these.
+FAULTS_OF_TRITON = (
+    _fault(
+        "kernel_before_wait",
+        "triton_norm",
+        "    begun.wait()\n    rows, columns",
+        "    rows, columns",
+        "eps, BLOCK=block)\n",
+        "eps, BLOCK=block)\n    begun.wait()\n",
+        lesson=_NO_WAIT,
+    ),
+    _fault(
+        "parts_read_before_met",
+        "triton_flags",
+        "    _meet(flags, 2 * call + 1, rank, RANKS)\n",
+        "",
+        lesson=_NO_WAIT,
+    ),
+)
 # What only a GPU shows: a CPU has no streams.
 FAULTS_OF_STREAMS = (
     _fault(
@@ -450,4 +470,19 @@ FAULTS_OF_GRAPHS = (
         "    begun.wait()\n    if float(first.abs().max()) < 0:\n        return x\n",
         lesson=_HOST,
     ),
+    _fault(
+        "calls_counted_by_host",
+        "triton_flags",
+        "    call = tl.load(calls + program)\n",
+        "    call = calls\n",
+        "    tl.store(calls + program, call + 1)\n",
+        "",
+        "        calls = torch.zeros(_PROGRAMS, dtype=torch.int32, device=x.device)\n",
+        "        calls = 0\n",
+        "    y = torch.empty_like(x)\n",
+        "    _KEPT[place] = part, flags, calls + 1, (parts, meets)\n    y = torch.empty_like(x)\n",
+        lesson=_STALE,
+    ),
 )
+# Their twins, which hold in graphs: the condition is binding for them, too.
+TWINS_OF_GRAPHS = tuple(dict.fromkeys(one.twin for one in FAULTS_OF_GRAPHS))

@@ -72,7 +72,12 @@ class Describer:
         if one.kind in (L.K_UNORDERED, L.K_ACQUIRE):
             return self._strong(one)
         if one.kind in _UNINITIALISED:
-            return self._uninitialised(one)
+            found = self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
+            if not one.copies_pending:
+                return found
+            hint, wait = self._copy_hint(one)
+            text = f"{found.text}; copies by cp.async were pending{hint}"
+            return dataclasses.replace(found, text=text, accesses=(*found.accesses, *wait))
         if one.kind == L.K_ASSERT:
             said = printed.assertion(self._state, one.extra - 1)
             found = self._plain(one, Kind.ASSERT, "")
@@ -143,14 +148,6 @@ class Describer:
             count=one.count,
             space="tensor",
         )
-
-    def _uninitialised(self, one: Record) -> MachineFinding:
-        found = self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
-        if not one.copies_pending:
-            return found
-        hint, wait = self._copy_hint(one)
-        text = f"{found.text}; copies by cp.async were pending{hint}"
-        return dataclasses.replace(found, text=text, accesses=(*found.accesses, *wait))
 
     def _memory(self, one: Record) -> MachineFinding:
         if one.allocation == _NOBODY:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ptxsan.residues import Residues
 
-SCHEDULES = ("forward", "reverse", "random")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:

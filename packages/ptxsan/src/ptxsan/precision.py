@@ -9,7 +9,7 @@ no finding, whatever happens inside; otherwise the instruction is named at which
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 # Never below FLOOR, half the bits of float32, but for sums. Figures: docs/machine-numerics.md.
 OUTPUT_ROUNDOFFS, JUMP_ROUNDOFFS, CHAIN_ROUNDOFFS = 8.0, 1.5, 1.2
 JUMP, FLOOR = 64.0, 2.0**-12
-_Test = Callable[[Instruction], bool]
 _MIN_RESULTS = 16  # fewer results are too few to speak of a size
 
 
@@ -276,31 +275,3 @@ def _finding(
         count=count,
         measures=measures,
     )
-
-
-def spelled(program: Program) -> list[MachineFinding]:
-    """Return what can be read off the PTX without running: low-precision sums, TF32, fast math."""
-    origins = Origins(program)
-    found: list[MachineFinding] = []
-    for site, one in enumerate(program.body):
-        kind = isa.result_type(one).removesuffix("x2")
-        if kind in ("f16", "bf16") and origins.is_accumulation(site):
-            text = f"{where(one)}: accumulates in {kind}"
-            found.append(_finding(one, text, {}, 1, Severity.NOTE))
-    found += _counted(program.body, "tf32 factors", lambda one: "tf32" in one.parts)
-    found += _counted(
-        program.body,
-        "approximate functions",
-        lambda one: "approx" in one.parts or "full" in one.parts,
-    )
-    found += _counted(program.body, "flushed subnormals", lambda one: "ftz" in one.parts)
-    return found
-
-
-def _counted(body: Iterable[Instruction], what: str, test: _Test) -> list[MachineFinding]:
-    matching = [one for one in body if test(one)]
-    if not matching:
-        return []
-    spellings = ", ".join(sorted({f"`{one.opcode}`" for one in matching})[:4])
-    text = f"{what}: {len(matching)} instructions, the first at {where(matching[0])} ({spellings})"
-    return [_finding(matching[0], text, {}, len(matching), Severity.ADVICE)]

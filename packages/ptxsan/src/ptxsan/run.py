@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -182,6 +183,11 @@ class Meanwhile(Protocol):
         `moved` says that blocks got on since the last time.
         """
 
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """Return what keeps others from the launch's memory while blocks run: atomics are not
+        atomic beside other processes.
+        """
+
 
 def run(
     module: Module,
@@ -284,6 +290,8 @@ class _Run:
         self._one_by_one = (
             loaded.interplay is Interplay.UPDATES and options.schedule != "random"
             and math.prod(launch.cluster) == 1 and not options.blocks and not launch.parts
+            # What others wrote meanwhile would be lost where it has to be run again.
+            and not (meanwhile is not None and meanwhile.beside)
         )  # fmt: skip
         again = options.races or self._one_by_one
         self._watch = watching.Snapshot(launch, self._variables, self._heap) if again else None
@@ -506,11 +514,12 @@ class _Run:
         run_s, paused = 0.0, False
         while True:
             state.set32(L.PAUSES, int(self._meanwhile is not None and len(places) == 1))
-            started = time.perf_counter()
             left_s = max(0.0, self._options.limit_s - run_s)
             stop = functools.partial(state.set32, L.STOP, 3)
             stored = watching.stored_pointers(self._loaded.program, self._launch)
-            with within(left_s, stop), stored:
+            alone = self._meanwhile.alone() if self._meanwhile else contextlib.nullcontext()
+            with alone, within(left_s, stop), stored:
+                started = time.perf_counter()
                 others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
                 for thread in others:
                     thread.start()

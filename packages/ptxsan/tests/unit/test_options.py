@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsan.options import SCHEDULES, Options
+from ptxsan.options import Options
 from ptxsan.residues import Residues
 
 
@@ -10,4 +10,3 @@ def test_shadows_are_of_three_kinds() -> None:
     assert Options().kind == "float64"
     assert Options(shadow=False).kind == "none"
     assert Options(shadow=Residues()).kind == "algebra"
-    assert Options().schedule in SCHEDULES

@@ -25,7 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 from cuassay import settings
 from cuassay.build.cuda.library import import_library
-from cuassay.build.sources import build_lock, clip_log, write_text
+from cuassay.build.sources import (
+    absent_header,
+    absent_library_of_ranks,
+    build_lock,
+    clip_log,
+    write_text,
+)
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import BuildFlags
 from cuassay.model.digest import sha256_fields
@@ -160,17 +166,9 @@ def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: P
     except UsageError as error:
         raise MissingToolError(str(error)) from None
     except CompileError as error:
-        # The header that a compiler did not find, or an empty string
-        missing = ""
-        for line in error.log.splitlines():
-            before, found, _ = line.partition(": No such file or directory")
-            if found and "fatal error:" in before:
-                missing = before.rpartition(" ")[2]
-                break
-            before, found, rest = line.partition('could not open source file "')
-            if found:
-                missing = rest.partition('"')[0]
-                break
+        if unjudged := absent_library_of_ranks(error.log):
+            raise MissingToolError(unjudged) from None
+        missing = absent_header(error.log)
         if missing:
             raise MissingToolError(
                 f"the candidate includes {missing}, which is not installed here and which "

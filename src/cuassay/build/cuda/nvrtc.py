@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cuassay import settings
 from cuassay.build.cuda.toolkit import cuda_home, find_nvcc, include_folders
-from cuassay.build.sources import clip_log
+from cuassay.build.sources import absent_library_of_ranks, clip_log
 from cuassay.errors import BuildError, MissingToolError
 
 _FLAGS_OF_NVCC = (
@@ -88,6 +88,8 @@ def _compiled(order: _Order) -> bytes:
     except UsageError as error:
         raise MissingToolError(f"{error}, or set CUDA_HOME to a toolkit with nvcc") from None
     except CompileError as refusal:
+        if unjudged := absent_library_of_ranks(refusal.log):
+            raise MissingToolError(unjudged) from None
         if cuda_home() is None:
             raise BuildError(
                 "NVRTC does not compile the candidate", clip_log(refusal.log)

@@ -7,6 +7,7 @@ this sandboxed process. What it launches can be recorded, and is judged in anoth
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import time
 from collections.abc import Callable, Mapping
@@ -147,6 +148,7 @@ def watched(
     outputs = [spec.name for spec in problem.outputs]
     names = [*inputs, *outputs] if candidate.convention is Convention.DESTINATION else inputs
 
+    @functools.wraps(call)  # a rank's function is asked whether it takes a group
     def run(*arguments: object, **options: object) -> object:
         named = dict(zip(names, arguments, strict=False))
         try:

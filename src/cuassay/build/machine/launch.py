@@ -6,11 +6,13 @@ judgements on a launch are made elsewhere, from what `recorded` ships. See docs/
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cuassay.build.cuda.driver import NOT_FOUND, DriverError, parameter_bytes
@@ -49,6 +51,8 @@ _REFUSED = 64  # launches of one call
 _KNOWN_BYTES = 1 << 24  # of an allocation of an outline that holds what a launch would find
 _VARIABLES_BYTES = 1 << 22  # of a module's own variables, kept with every launch
 _LIMIT_S = 50.0  # of one call: a little less than a step may take
+_FUEL_BESIDE_RANKS = 16  # iterations of a loop in one turn of a block
+_LEAST_PAUSE_S, _MOST_PAUSE_S = 0.0002, 0.005  # between two looks at memory of other ranks
 _FATAL = {
     "deadlock": "the launch timed out and was terminated",
     "trap": "unspecified launch failure",
@@ -56,8 +60,41 @@ _FATAL = {
 }
 
 
+# The file (by its descriptor) that ranks with symmetric memory lock while a kernel runs in it.
+lock_of_ranks: int | None = None
+
+
 class LaunchFault(RuntimeError):
     """A launch that no GPU would have ended normally; worded as CUDA words it."""
+
+
+@dataclass(slots=True)
+class _OtherRanks:
+    """What a launch waits with whose blocks all wait for memory: other ranks may change it.
+
+    It never gives up. Who started the ranks sees that none of them goes on, and ends them.
+    """
+
+    lock: int
+    waited: bool = False
+    beside: bool = True
+    _pause_s: float = _LEAST_PAUSE_S
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let kernels of the other ranks wait meanwhile."""
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self.lock, fcntl.LOCK_UN)
+
+    def wait(self, *, moved: bool) -> bool:
+        """Give way to other processes, the longer the longer nothing changes."""
+        self.waited = True
+        self._pause_s = _LEAST_PAUSE_S if moved else min(2 * self._pause_s, _MOST_PAUSE_S)
+        time.sleep(self._pause_s)
+        return True
 
 
 @dataclass(slots=True)
@@ -378,8 +415,15 @@ class MachineLauncher:
             raise not_covered(launch.kernel, f"the call's launches take more than {_LIMIT_S:g} s")
         # Numbers alone are wanted here: what else can be said is said by the judge's own run.
         options = Options(shadow=False, races=False, optimise=False, limit_s=left_s)
+        if lock_of_ranks is not None:  # who waits for another rank notes it soon
+            options = replace(options, fuel=_FUEL_BESIDE_RANKS)
         try:
-            return run(self.module(ptx), prepared(launch, self.arena), options=options)
+            return run(
+                self.module(ptx),
+                prepared(launch, self.arena),
+                options=options,
+                meanwhile=None if lock_of_ranks is None else _OtherRanks(lock_of_ranks),
+            )
         except LaunchError as error:
             raise LaunchFault(f"CUDA error: invalid configuration argument: {error}") from None
         except MachineError as error:

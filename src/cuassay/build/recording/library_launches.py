@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cuassay.build.recording.slots import Slot, redirect
+from cuassay.build.recording.slots import FunctionSlot, redirect
 from cuassay.errors import MissingToolError
 
 _WORDS = {  # launch functions by how many machine words their arguments take
@@ -126,7 +126,7 @@ class LibraryLaunch:
 
 
 Through = Callable[[Callable[[], int], LibraryLaunch | None], int]
-_before: dict[Path, list[Slot]] = {}  # slots that were pointed here
+_before: dict[Path, list[FunctionSlot]] = {}  # slots that were pointed here
 
 
 def lead(library: Path, through: Through) -> int:

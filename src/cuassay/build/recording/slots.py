@@ -28,7 +28,7 @@ Called = Callable[[str, Sequence[int], Callable[[], int]], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class FunctionSlot:
     """Where a library keeps the address of a function, and the address that it held."""
 
     name: str
@@ -40,7 +40,7 @@ class Slot:
         ctypes.c_uint64.from_address(self.address).value = self.held
 
 
-def redirect(library: Path, words: Mapping[str, int], called: Called) -> list[Slot]:
+def redirect(library: Path, words: Mapping[str, int], called: Called) -> list[FunctionSlot]:
     """Lead calls of functions through `called`; return the slots that a loaded library has.
 
     `words` says how many machine words the arguments of each function take. No slots where the
@@ -57,7 +57,7 @@ def redirect(library: Path, words: Mapping[str, int], called: Called) -> list[Sl
     return [_point(slot, names, words[slot.name], called) for slot in slots]
 
 
-def _point(slot: Slot, names: ctypes.CDLL, words: int, called: Called) -> Slot:
+def _point(slot: FunctionSlot, names: ctypes.CDLL, words: int, called: Called) -> FunctionSlot:
     kind = ctypes.CFUNCTYPE(ctypes.c_int, *([ctypes.c_uint64] * words))
     real = kind(ctypes.cast(getattr(names, slot.name), ctypes.c_void_p).value or 0)
 
@@ -72,7 +72,7 @@ def _point(slot: Slot, names: ctypes.CDLL, words: int, called: Called) -> Slot:
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(page), _READ_WRITE) != 0:
         raise OSError(ctypes.get_errno(), "mprotect")
     place = ctypes.c_uint64.from_address(slot.address)
-    before = Slot(name=slot.name, address=slot.address, held=place.value)
+    before = FunctionSlot(name=slot.name, address=slot.address, held=place.value)
     place.value = ctypes.cast(callback, ctypes.c_void_p).value or 0
     _kept.extend((callback, real))
     return before
@@ -89,7 +89,7 @@ def _base(library: Path) -> int | None:
     return None
 
 
-def _slots(library: Path, base: int, wanted: Mapping[str, int]) -> Iterator[Slot]:
+def _slots(library: Path, base: int, wanted: Mapping[str, int]) -> Iterator[FunctionSlot]:
     """Yield the slots of some functions in a loaded library's tables of relocations."""
     table = _dynamic(library)
     for start, size in ((_JMPREL, _PLTRELSZ), (_RELA, _RELASZ)):
@@ -103,7 +103,7 @@ def _slots(library: Path, base: int, wanted: Mapping[str, int]) -> Iterator[Slot
             symbol = ctypes.string_at(base + table[_SYMTAB] + (info >> 32) * _SYMBOL, 4)
             name = ctypes.string_at(base + table[_STRTAB] + struct.unpack("<I", symbol)[0])
             if name.decode(errors="replace") in wanted:
-                yield Slot(name=name.decode(), address=base + offset)
+                yield FunctionSlot(name=name.decode(), address=base + offset)
 
 
 def _dynamic(library: Path) -> dict[int, int]:

@@ -22,10 +22,13 @@ def placeholders(trial: Trial, case: Case) -> frozenset[str]:
 
     found = set(trial.problem.placeholders)
     inputs = trial.inputs(case)
+    # Compared, for torch has no `any` of 8-bit floats on a GPU.
     zeros = {
         name
         for name in trial.problem.state
-        if isinstance(one := inputs[name], torch.Tensor) and one.numel() > 1 and not bool(one.any())
+        if isinstance(one := inputs[name], torch.Tensor)
+        and one.numel() > 1
+        and not bool((one != torch.zeros_like(one)).any())
     }
     if zeros - found:
         try:

@@ -19,7 +19,6 @@ from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
 from cuassay.model.steps import Arrange, Inspect, Layout
 from cuassay.model.trace import ScenarioResult, done_steps
 
-_LOOKED = 3  # the step that inspects
 _MOST_OF_IT = 0.5  # share of the GPU's time above which somebody else's kernel does the work
 _WIDE = 8  # bytes at once: more than one element of every dtype that cuassay knows
 _NAMED = 3

@@ -13,7 +13,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import first_raised, memory_fault, signal_name
 from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.configurations import BUDGET_S, MOST
-from cuassay.checks.needs import Group, Needs, Split
+from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.numeric.common import where as where_of
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.numeric.listed_sizes import settings
@@ -89,7 +89,7 @@ class Mem002(Check):
     title = "Guard zones and poison around every allocation"
     cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "M6", "M7", "L8")
-    needs = Needs(split=Split.ANY_SIDE, group=Group.MEMORY, mode=Mode.GUARDED)
+    needs = Needs(when=When.DECISIVE, split=Split.ANY_SIDE, group=Group.MEMORY, mode=Mode.GUARDED)
     judges_failures = True
     least_decided = 0.0  # guard zones take memory of their own, and may run out of it
 

@@ -48,8 +48,8 @@ class Mem001(Check):
     How it decides
         All three results must be right. Elements that hold the pattern in the first two runs
         were not written. A result that is right after one pattern and wrong after another
-        depends on what the memory held. If all three are wrong in the same way, the numbers
-        are at fault, which NUM001 reports.
+        depends on what the memory held, if the same shows with the patterns in other orders. If
+        all three are wrong in the same way, the numbers are at fault, which NUM001 reports.
 
     Can it be wrong?
         Memory that a kernel takes from the driver by itself (cudaMalloc) is out of reach, so
@@ -76,22 +76,24 @@ class Mem001(Check):
         larger = [c for c in trial.cases("numeric") if c.in_domain][:1]
         cases += [c for c in larger if all(dict(c.axes) != dict(k.axes) for k in cases)]
         for case in cases:
-            steps: list[Step] = [Allocate(slot="a", case=0)]
-            for poison in _POISONS:
-                steps += [
-                    Call(slot="a", result="r", poison=poison),
-                    ReadResult(result="r"),
-                    Release(name="r"),
-                ]
-            yield Scenario(label=f"memory: {case.label}", cases=(case,), steps=tuple(steps))
+            yield Scenario(label=f"memory: {case.label}", cases=(case,), steps=_calls(_POISONS))
+
+    def again(self, scenario: Scenario, finding: Finding) -> Sequence[Scenario]:
+        """Return the same calls with the patterns in other orders, where these seem to matter."""
+        if finding.cause is not Cause.UNINITIALISED:
+            return ()
+        orders = (_POISONS[1:] + _POISONS[:1], _POISONS[::-1])
+        return [dataclasses.replace(scenario, steps=_calls(order)) for order in orders]
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
     ) -> Iterable[Finding]:
         """Compare the three results with truth, and with what the memory held."""
-        reads = reads_of(scenario, run)
-        if len(reads) < len(_POISONS):
+        held = [step.poison for step in scenario.steps if isinstance(step, Call)]
+        by_pattern = dict(zip(held, reads_of(scenario, run), strict=False))
+        if len(by_pattern) < len(_POISONS):
             return
+        reads = [by_pattern[poison] for poison in _POISONS]
         failed = [{c.output for c in answers.wrong(read)} for read in reads]
         if not any(failed):
             return
@@ -126,6 +128,18 @@ class Mem001(Check):
             if message:
                 place = dataclasses.replace(place, axes=dict(scenario.cases[0].axes))
                 yield self.finding(message, scenario=scenario, where=place, cause=cause)
+
+
+def _calls(poisons: Sequence[Poison]) -> tuple[Step, ...]:
+    """Return a call after each pattern, whose result is read and released."""
+    steps: list[Step] = [Allocate(slot="a", case=0)]
+    for poison in poisons:
+        steps += [
+            Call(slot="a", result="r", poison=poison),
+            ReadResult(result="r"),
+            Release(name="r"),
+        ]
+    return tuple(steps)
 
 
 def _unwritten(

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from cuassay.model.problem import Problem
     from cuassay.oracle.compare.outputs import Comparison
 
-_GROWTH = "growth: "
 _DEFAULT_TARGET = 1_000_000
 _PARTS = f"{CONDITION}: parts of sums rounded to 16 bits, which shows where they cancel"
 

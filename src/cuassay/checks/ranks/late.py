@@ -89,7 +89,15 @@ class Rank001(Check):
             yield _two_groups(_calls(trial, base))
         if trial.device.on_gpu:
             for base in of_each_count(trial):
-                yield _on_streams(_calls(trial, base))
+                cases = _calls(trial, base)
+                slots = tuple(chr(ord("a") + number) for number in range(len(cases)))
+                step = CallRanks(
+                    slots=(slots,),
+                    results=(tuple(f"r{slot}" for slot in slots),),
+                    busy_ms=_BUSY_MS,
+                    issued=Issued.ON_SIDE_STREAM,
+                )
+                yield _scenario(f"{cases[0].axes[AXIS]} ranks, each on a side stream", cases, step)
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
@@ -164,17 +172,6 @@ def _in_a_row(
         busy_ms=_BUSY_MS if moments is Moments.LATE and late is not None else 0.0,
     )
     return _scenario(f"{count} ranks, {who}, collectives {moments.value}", cases, step)
-
-
-def _on_streams(cases: Sequence[Case]) -> Scenario:
-    slots = tuple(chr(ord("a") + number) for number in range(len(cases)))
-    step = CallRanks(
-        slots=(slots,),
-        results=(tuple(f"r{slot}" for slot in slots),),
-        busy_ms=_BUSY_MS,
-        issued=Issued.ON_SIDE_STREAM,
-    )
-    return _scenario(f"{cases[0].axes[AXIS]} ranks, each on a side stream", cases, step)
 
 
 def _two_groups(cases: Sequence[Case]) -> Scenario:

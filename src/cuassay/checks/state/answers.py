@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Run, Trial, done
 from cuassay.checks.follow import followed
@@ -13,9 +12,6 @@ from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
 from cuassay.oracle.bits import raw_bytes
-
-if TYPE_CHECKING:
-    pass
 
 _VARIED = 0.5  # how far a parameter is varied, relative to itself
 

@@ -12,7 +12,7 @@ from cuassay.checks.endings.findings import exception_text, memory_fault, termin
 from cuassay.checks.follow import followed, lies_elsewhere
 from cuassay.checks.interface.inputs_used import change_in_words
 from cuassay.checks.judgement import Answers
-from cuassay.checks.needs import Group, Needs, Split
+from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import Read, reads_of, same_bits, truth_moved
@@ -129,7 +129,7 @@ class State001(Check):
     title = "No answer depends on earlier calls"
     cause = Cause.CALL_HISTORY
     classes = ("S1", "S2", "S3", "S4", "S6", "S7", "S8")
-    needs = Needs(split=Split.AMONG_SIDES, group=Group.HOST)
+    needs = Needs(when=When.DECISIVE, split=Split.AMONG_SIDES, group=Group.HOST)
     judges_failures = True  # a layout, a thread or gradients may be refused
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

@@ -19,7 +19,7 @@ from cuassay.model.options import Options
 if TYPE_CHECKING:
     from cuassay.audit.found import Tree
     from cuassay.audit.plan import Plan, WantedCandidates
-    from cuassay.engine.executors import Executor
+    from cuassay.engine.executors import TaskExecutor
     from cuassay.model.audit import AuditHeader, AuditResult, ProblemPower
     from cuassay.store.audits import AuditFolder
 
@@ -256,7 +256,7 @@ def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -
     return show_audit(finished, folder.path, asked.output)
 
 
-def _executor(asked: Asked) -> Executor:
+def _executor(asked: Asked) -> TaskExecutor:
     from cuassay.engine.executors import LocalExecutor, audit_lanes
 
     if asked.address is not None and asked.executor != "ray":

@@ -116,7 +116,7 @@ def load_task(folder: Path) -> Problem:
     return dataclasses.replace(problem, digest=problem_digest(problem))
 
 
-def _learnt(task: TaskFile, first: Mapping[str, Any]) -> tuple[_Probe, shapes.Learnt]:
+def _learnt(task: TaskFile, first: Mapping[str, Any]) -> tuple[_Probe, shapes.LearntShapes]:
     """Return what the shapes follow, learnt at the sizes of the first test.
 
     Where a task needs data and its own sizes make that dear, at smaller ones: those sizes that
@@ -192,7 +192,9 @@ def _written(source: str, name: str) -> object:
     raise CandidateError("the problem was not read from a GPU MODE task; give its folder")
 
 
-def _same_but(test: Mapping[str, Any], first: Mapping[str, Any], learnt: shapes.Learnt) -> bool:
+def _same_but(
+    test: Mapping[str, Any], first: Mapping[str, Any], learnt: shapes.LearntShapes
+) -> bool:
     """Whether a test differs from the first in axes and seed alone."""
     left = {*learnt.axes, *learnt.same, "seed"}
     if any(test[name] != test[axis] for name, axis in learnt.same.items()):
@@ -352,7 +354,7 @@ def _places(form: Form, place: str = "data") -> Iterator[str]:
 
 
 def _specs(
-    probe: _Probe, learnt: shapes.Learnt, *, narrow: DType | None
+    probe: _Probe, learnt: shapes.LearntShapes, *, narrow: DType | None
 ) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
     written = iter(learnt.shapes)
     inputs: list[InputSpec] = []

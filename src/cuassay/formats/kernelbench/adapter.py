@@ -129,6 +129,14 @@ if not _CUASSAY_BUILT:
     _cuassay_models[()] = _cuassay_make(())
 
 
+def _cuassay_is_hollow(device):
+    # Whether tensors of a call hold no data.
+    fakes = _cuassay_sys.modules.get("torch._subclasses.fake_tensor")
+    plain = _cuassay_torch.empty(0)
+    hollow = device is not None and device.type == "meta"
+    return hollow or plain.is_meta or fakes and isinstance(plain, fakes.FakeTensor)
+
+
 def _cuassay_model(sizes, device=None):
     # The model for some sizes, built once, out of sight of whoever watches a call. Where tensors
     # hold no data, that one serves too, or one without data: building takes longer than a call.
@@ -140,10 +148,7 @@ def _cuassay_model(sizes, device=None):
                 _cuassay_hollow.pop(next(iter(_cuassay_hollow)))
             _cuassay_hollow[sizes] = model
         return _cuassay_hollow[sizes]
-    fakes = _cuassay_sys.modules.get("torch._subclasses.fake_tensor")
-    plain = _cuassay_torch.empty(0)
-    hollow = device is not None and device.type == "meta"
-    if hollow or plain.is_meta or fakes and isinstance(plain, fakes.FakeTensor):
+    if _cuassay_is_hollow(device):
         return _cuassay_models.get(sizes) or _cuassay_make(sizes)
     if sizes not in _cuassay_models:
         with _cuassay_no_modes(), _cuassay_torch._C.DisableTorchFunction():
@@ -167,11 +172,19 @@ def _cuassay_follow({signature}):
     state = dict(zip(_CUASSAY_STATE, given, strict=False))
     for name in _CUASSAY_BUFFERS:
         state[name] = state[name].clone()
-    model = _cuassay_model(sizes, next((v.device for v in values if hasattr(v, "device")), None))
+    device = next((v.device for v in values if hasattr(v, "device")), None)
+    model = _cuassay_model(sizes, device)
     for module, training in model._cuassay_modes:
         module.training = training and not {evaluating}
     given, named = _cuassay_arguments(*arguments)
-    made = _cuassay_torch.func.functional_call(model, state, given, named)
+    # What a call without data keeps in the module, such as a tensor that it moved, has none.
+    held = [(m, dict(vars(m))) for m in model.modules()] if _cuassay_is_hollow(device) else []
+    try:
+        made = _cuassay_torch.func.functional_call(model, state, given, named)
+    finally:
+        for module, own in held:
+            vars(module).clear()
+            vars(module).update(own)
     return _cuassay_outputs(made)
 
 

@@ -287,7 +287,7 @@ class _Shaped:
     """
 
     probe: _Probe
-    learnt: shapes.Learnt
+    learnt: shapes.LearntShapes
     small: Mapping[str, int]
     is_large: bool
     is_buildable: bool
@@ -298,7 +298,11 @@ def _learn(probe: _Probe, sizes: Mapping[str, int], numbers: Collection[int]) ->
 
     `numbers` are those that the file names.
     """
-    for base in [sizes] if probe.is_short(sizes) else [*_reduced(probe, sizes), sizes]:
+    bases = [sizes]
+    if not probe.is_short(sizes):
+        probe.note_state(sizes)
+        bases = [*_reduced(probe, sizes), sizes]
+    for base in bases:
         learnt = shapes.learn(probe, base, inputs=probe.inputs, numbers=numbers)
         if base is sizes or _makes(probe, learnt, sizes):  # small ones may not show a rule
             break
@@ -350,7 +354,7 @@ def _reduced(probe: _Probe, sizes: Mapping[str, int]) -> Iterator[Mapping[str, i
         yield found
 
 
-def _makes(probe: _Probe, learnt: shapes.Learnt, sizes: Mapping[str, int]) -> bool:
+def _makes(probe: _Probe, learnt: shapes.LearntShapes, sizes: Mapping[str, int]) -> bool:
     """Whether the inputs and the state at some sizes have the shapes that were learnt."""
     bound = {axis: sizes[axis] for axis in learnt.axes} | dict(learnt.derived)
     try:
@@ -697,6 +701,14 @@ class _Probe:
             raise self._refused(failure) from failure
         return found
 
+    def note_state(self, sizes: Mapping[str, int]) -> None:
+        """Take the state at some sizes as that of the model: at others it may have more layers."""
+        try:
+            state = self._without_memory(lambda: self._made(sizes, {})[0].state_dict())
+        except Exception as failure:
+            raise self._refused(failure) from failure
+        self.state = {name: shapes.dtype_of(value) for name, value in state.items()}
+
     def is_short(self, sizes: Mapping[str, int]) -> bool:
         """Whether a call at some sizes is few operations. Raises ProblemError as a call does."""
         return self._ends(sizes, most=_FEW_OPERATIONS)
@@ -855,7 +867,7 @@ def _steps(written: Written, arguments: Mapping[str, Any]) -> dict[str, tuple[Pa
 
 
 def _specs(
-    probe: _Probe, learnt: shapes.Learnt
+    probe: _Probe, learnt: shapes.LearntShapes
 ) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
     written = iter(learnt.shapes)
     inputs: list[InputSpec] = []
@@ -885,7 +897,7 @@ def _scalar(name: str, value: Any) -> ScalarSpec:
 
 
 def _axes(
-    learnt: shapes.Learnt, built: Iterable[str], listed: Sequence[Mapping[str, int]] = ()
+    learnt: shapes.LearntShapes, built: Iterable[str], listed: Sequence[Mapping[str, int]] = ()
 ) -> tuple[Axis, ...]:
     """Return the axes; one of which several sizes are listed ends at the largest of them.
 

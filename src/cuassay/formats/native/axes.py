@@ -148,7 +148,7 @@ def read_workloads(
             id=f"w{number}",
             axes=_bind(item, axes, inputs, outputs=outputs, where=f"{where}: workloads[{number}]"),
             sources={spec.name: _source(spec, item, custom=custom) for spec in inputs},
-            tolerance=tolerance or Tolerance(),
+            tolerance=tolerance,
         )
         for number, item in enumerate(given)
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Never
 
 from cuassay.errors import ProblemError, UnknownNameError
-from cuassay.formats.domain_rules import within
+from cuassay.formats.domain_rules import check_bound, within
 from cuassay.model.domain import Choice, Domain, IntegerRange, Mask, Real, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Scalar
@@ -128,8 +127,8 @@ def scalar(
     if choices is not None and not choices:
         raise ProblemError("scalar(...): choices is empty; list at least one legal value")
     for bound in (low, high):
-        if bound is not None and math.isnan(bound):
-            raise ProblemError("scalar(...): a bound is NaN; give a number, or leave it out")
+        if bound is not None:
+            check_bound(bound, where="scalar(...)")
     if low is not None and high is not None and low > high:
         raise ProblemError(f"scalar(...): low {low} is above high {high}; swap them")
     if choices is not None:

@@ -14,7 +14,7 @@ from cuassay.inputs.geometry import elements
 from cuassay.judge.decide.structure import matched
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
-from cuassay.model.problem import STATE_SOURCE, StateSource, Workload
+from cuassay.model.problem import STATE_SOURCE, StateSource, Tolerance, Workload
 from cuassay.model.scenario import Poison
 from cuassay.model.verdict import BenchmarkRule
 from cuassay.oracle.benchmark_rule import largest_errors, matched_ratio
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BENCHMARK_SEED = 200
 _ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 31}
 _BEYOND = 4
+_COARSE = Tolerance()  # what asks for truth where nobody stated a rule
 _WORK = 1 << 27  # elements and multiply-adds of a call on a CPU: the PTX machine makes 1e7 a second
 
 
@@ -109,7 +110,7 @@ def _badness(rule: BenchmarkRule) -> float:
 def _rule(
     workload: Workload, accepted: bool | None, ratio: float | None, output: str, note: str
 ) -> BenchmarkRule:
-    tolerance = workload.tolerance
+    tolerance = workload.tolerance or _COARSE
     return BenchmarkRule(
         accepted=accepted,
         matched_ratio=ratio,
@@ -119,6 +120,7 @@ def _rule(
         workload=workload.id,
         worst_output=output,
         note=note,
+        stated=workload.tolerance is not None,
     )
 
 
@@ -145,7 +147,7 @@ def _one(
     for spec, tensor, want in zip(trial.problem.outputs, got, expected, strict=True):
         if isinstance(tensor, str):
             return rule(False, 0.0, spec.name, tensor)
-        accepted, ratio = matched_ratio(tensor, want, workload.tolerance)
+        accepted, ratio = matched_ratio(tensor, want, workload.tolerance or _COARSE)
         ratios.append((ratio, accepted, spec.name))
         errors.append(largest_errors(tensor, want) or (math.inf, math.inf))
     ratio, _, output = min(ratios)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.errors import CannotJudgeError
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 
@@ -63,6 +64,23 @@ async def confirmed(
     if failed >= passed:
         return ""
     return f"{findings[0].message}: {passed} of {REDRAWN} other draws of the same recipe pass"
+
+
+async def seen_again(again: Sequence[Scenario], finding: Finding, *, judged: Judged) -> Finding:
+    """Return the finding; of one that does not show in all of `again`, the calls differ anyway.
+
+    A call that is right once and wrong once is not evidence for what was changed between the two.
+    """
+    for scenario in again:
+        try:
+            shown = {found.message for found in await judged(scenario)}
+        except CannotJudgeError:
+            continue
+        if finding.message not in shown:
+            output = finding.where.output or "the output"
+            message = f"{output} is right after some of several equal calls and wrong after others"
+            return dataclasses.replace(finding, message=message, cause=Cause.NOT_DETERMINISTIC)
+    return finding
 
 
 def redrawn(trial: JudgeTrial, scenario: Scenario, number: int) -> Scenario:

@@ -2,8 +2,8 @@
 
 The same call is judged against truth. Where that finds it wrong, or the call does not end, the
 kernel is rejected with it. Where truth explains the answer, the benchmark's tolerance is narrower
-than what trusted implementations achieve, which is a condition. Where truth decides nothing, so
-does the verdict.
+than what trusted implementations achieve, which is a condition, unless nobody stated one. Where
+truth decides nothing, so does the verdict.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def answer_to_rule(
     workload = next(one for one in trial.problem.workloads if one.id == rule.workload)
     try:
         if beyond := _beyond_domain(trial, workload):
-            return RuleAnswer(condition=f"benchmark: {_words(rule, beyond)}")
+            return RuleAnswer(condition=f"benchmark: {_words(rule, beyond)}" if rule.stated else "")
         scenario = _scenario(trial, workload)
         ran = None if scenario is None else run(scenario)
         if scenario is None or ran is None:
@@ -80,6 +80,8 @@ def answer_to_rule(
             return RuleAnswer(undecided=_words(rule, unknown))
     except CuassayError as error:
         return RuleAnswer(undecided=_words(rule, str(error)))
+    if not rule.stated:
+        return RuleAnswer()
     why = "the reference fails it too" if found else "against truth the answer is right"
     return RuleAnswer(condition=f"benchmark: {_words(rule, why)}")
 
@@ -137,4 +139,6 @@ def _words(rule: BenchmarkRule, why: str) -> str:
         f"{rule.matched_ratio or 0.0:.4g} of the elements lie within atol {rule.atol:g}, rtol "
         f"{rule.rtol:g}, {rule.required_ratio:.4g} are needed"
     )
+    if not rule.stated:
+        return f"the answer at workload {rule.workload} is not the reference's ({said}); {why}"
     return f"the problem's own rule fails at workload {rule.workload} ({said}); {why}"

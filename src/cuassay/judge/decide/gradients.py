@@ -72,6 +72,7 @@ def truth_of(
             accumulation=problem.accumulation,
             family=family_of(precision, problem.low_type),
             draws=_DRAWS if sum(math.prod(s) for s in shapes) < _HUGE else _FEW_DRAWS,
+            gradients=True,
         )
 
 

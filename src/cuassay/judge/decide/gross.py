@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 
-from cuassay.checks.endings.findings import inconclusive_reason, may_lack_memory
+from cuassay.checks.endings.findings import (
+    claims_no_tool,
+    inconclusive_reason,
+    may_lack_memory,
+)
 from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of
@@ -23,38 +28,55 @@ _OTHERS = 2  # numeric cases that are tried after the smallest one
 _LEAST_WRONG = 2  # scenarios of that check
 
 
-async def wrong_from_the_start(trial: JudgeTrial, *, run: RunScenario, room: Room) -> bool:
-    """Return whether the first plain calls are all wrong, at two sizes and on other values.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstCalls:
+    """What the first plain calls show: all are `wrong`, or all ask for the tool that they `lack`.
+
+    `lack` is said for trials without a GPU alone, in the words of the candidate's process.
+    """
+
+    wrong: bool = False
+    lack: str = ""
+
+
+async def first_calls(trial: JudgeTrial, *, run: RunScenario, room: Room) -> FirstCalls:
+    """Return what the first plain calls show, at two sizes and on other values.
 
     Of a kernel that is right on the first of them no other is made. What cannot be decided counts
     as right: the checks will say more.
     """
     try:
-        return await _all_wrong(trial, run=run, room=room)
+        return await _first_calls(trial, run=run, room=room)
     except (CuassayError, torch.OutOfMemoryError):
-        return False
+        return FirstCalls()
 
 
-async def _all_wrong(trial: JudgeTrial, *, run: RunScenario, room: Room) -> bool:
-    tried = False
+async def _first_calls(trial: JudgeTrial, *, run: RunScenario, room: Room) -> FirstCalls:
+    lacks: list[str] = []
+    tried = 0
     for case in _cases(trial):
         scenario = single_call(case, label=f"a first call: {case.label}")
+        tried += 1
         async with room(scenario):
             ran = await run(scenario)
-            if inconclusive_reason(ran) or may_lack_memory(scenario, ran):
-                return False
+            if claims_no_tool(ran) and not trial.device.on_gpu:
+                lacks.append(inconclusive_reason(ran))
+                continue
+            if lacks or inconclusive_reason(ran) or may_lack_memory(scenario, ran):
+                return FirstCalls()
             match ran.result.termination:
                 case BuildFailed() | ToolMissing():
-                    return False
+                    return FirstCalls()
                 case Finished():
                     answers = Answers(trial, ran)
                     reads = reads_of(scenario, ran)
                     if reads and not any(map(answers.wrong, reads)):
-                        return False
+                        return FirstCalls()
                 case _:
                     pass  # it died: whatever the others say, it gave no answer
-        tried = True
-    return tried
+    if lacks:
+        return FirstCalls(lack=lacks[0] if len(lacks) == tried else "")
+    return FirstCalls(wrong=tried > 0)
 
 
 def is_gross(report: CheckReport) -> bool:

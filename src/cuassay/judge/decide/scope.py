@@ -15,7 +15,7 @@ from cuassay.model.machine import LaunchCount
 from cuassay.model.outcome import CheckReport, Skipped
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
-from cuassay.model.scope import AxisScope, FamilyScope, Judged, Scope, Unreached, WorkloadScope
+from cuassay.model.scope import AxisScope, FamilyScope, JudgedBy, Scope, Unreached, WorkloadScope
 from cuassay.model.verdict import BenchmarkRule, Power
 
 if TYPE_CHECKING:
@@ -127,11 +127,11 @@ def _workloads(
         sizes = workload_sizes(trial.problem, workload)
         reason = ""
         if sizes in values:
-            judged = Judged.VALUES
+            judged = JudgedBy.VALUES
         elif rule is not None and rule.workload == workload.id and rule.accepted is not None:
-            judged = Judged.RULE
+            judged = JudgedBy.RULE
         else:
-            judged = Judged.ADDRESSES if sizes in addresses else Judged.NO
+            judged = JudgedBy.ADDRESSES if sizes in addresses else JudgedBy.NO
             # What a run at these sizes takes is not asked: to follow a long loop takes as long.
             case, room = Case(label="a workload", axes=sizes), trial.memory.room
             try:

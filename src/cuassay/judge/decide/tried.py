@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SIZES = 400  # sets of sizes that a verdict keeps
 
 
-class Tried:
+class SizeLog:
     """Remembers the sizes of scenarios that ran, by the check that proposed them.
 
     What shrinking a failure or the benchmark's own rule runs does not come through here: a

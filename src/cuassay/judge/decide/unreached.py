@@ -25,6 +25,7 @@ from cuassay.model.scope import Unreached
 
 _TEXT = 60  # characters of a test
 _TRACED = "in launches that the PTX machine traced"
+_UNKNOWN = "a compiler traces code: values of expressions are not known"
 _ENDING = ("assert", "__trap")  # what ends a kernel that must not go on
 _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property")
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
@@ -55,6 +56,9 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
     if reached.lost:
         ended = "it ended the trace of its lines"
         found.append(Unreached(file=candidate.entry_file, line=1, last=1, test=ended))
+    if reached.traced is not None:
+        name, line = reached.traced
+        found.append(Unreached(file=cleaned_text(name, _TEXT), line=line, last=line, test=_UNKNOWN))
     for source in candidate.sources:
         if not source.path.endswith(".py") or source.path == candidate.adapter:
             continue
@@ -69,7 +73,6 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
         found += file.unreached(tree)
         values = reached.values.get(source.path, {})
         found += _constants(tree, source, values)
-        found += _without_weight(tree, source, reached.terms.get(source.path, {}))
         found += _by_the_clock(tree, source)
     return tuple(found)
 
@@ -79,8 +82,8 @@ def _constants(
 ) -> Iterator[Unreached]:
     """Return expressions that came to one value in all judged calls, the smallest alone.
 
-    A mask or another result of tensors counts by itself. A number counts where one of its operands
-    was not the same each time, or where the machine or a setting of the process gave it.
+    A mask counts by itself. Another result of tensors, or a number, counts where one of its
+    operands was not the same each time, or where the machine or a setting of the process gave it.
     """
     machine = _names_of(tree, _MACHINE)
 
@@ -114,49 +117,6 @@ def _constants(
                 line=node.lineno,
                 last=node.end_lineno or node.lineno,
                 test=cleaned_text(f"always {value}: {ast.unparse(node)}", _TEXT + 10),
-            )
-
-    yield from look(tree)
-
-
-def _without_weight(
-    tree: ast.Module, source: SourceFile, terms: Mapping[Span, bool]
-) -> Iterator[Unreached]:
-    """Return what changed no result by a thousandth in any judged call: parts of sums, factors.
-
-    The smallest alone. A number in the text, a setting of an object or of the file counts for
-    nothing: what keeps a divisor from being zero seldom matters.
-    """
-    settings = {
-        target.id
-        for one in tree.body
-        for target in (one.targets if isinstance(one, ast.Assign) else ())
-        if isinstance(target, ast.Name)
-    }
-
-    def is_setting(node: ast.expr) -> bool:
-        match node:
-            case ast.UnaryOp(operand=inner):
-                return is_setting(inner)
-            case ast.Name(id=name):
-                return name in settings
-            case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
-                return is_setting(inner)
-            case _:
-                return isinstance(node, ast.Constant | ast.Attribute)
-
-    def look(node: ast.AST) -> Iterator[Unreached]:
-        inner = [one for child in ast.iter_child_nodes(node) for one in look(child)]
-        yield from inner
-        if inner or not isinstance(node, ast.expr) or is_setting(node):
-            return
-        span = node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
-        if terms.get(span) is False:
-            yield Unreached(
-                file=source.path,
-                line=node.lineno,
-                last=node.end_lineno or node.lineno,
-                test=cleaned_text(f"never mattered: {ast.unparse(node)}", _TEXT + 16),
             )
 
     yield from look(tree)

@@ -7,6 +7,7 @@ another order no error agrees element by element: other experiments are there fo
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -66,6 +67,23 @@ CAUSES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Apart:
+    """An output of a candidate beside truth, in float64 on the CPU.
+
+    `finite` are the elements that are finite in both, `unit` is the achievable error of these.
+    `born` counts elements that are finite in one alone; `to_truth` and `size` are sums of squares
+    in units, of the error and of the candidate's own numbers.
+    """
+
+    ours: torch.Tensor
+    finite: torch.Tensor
+    unit: torch.Tensor | float
+    born: float
+    to_truth: float
+    size: float
+
+
+@dataclass(frozen=True, kw_only=True)  # without slots: `apart` is worked out once
 class WrongOutputs:
     """What the candidate gave on a case, one tensor an output; `right` by the problem's policy."""
 
@@ -73,6 +91,33 @@ class WrongOutputs:
     outputs: tuple[torch.Tensor, ...]
     truth: Truth
     right: bool = False
+
+    @functools.cached_property
+    def apart(self) -> tuple[_Apart | None, ...]:
+        """Each output beside truth, None where it has no element: every mutant is held to it."""
+        found: list[_Apart | None] = []
+        for got, want in zip(self.outputs, self.truth.outputs, strict=True):
+            if not got.numel():
+                found.append(None)
+                continue
+            ours, right = _doubles(got, want.value)
+            finite = ours.isfinite() & right.isfinite()
+            unit: torch.Tensor | float = 1.0
+            if want.scale is not None:
+                scale = want.scale.double().cpu().expand_as(right)
+                unit = scale[finite].clamp_min(torch.finfo(torch.float32).tiny)
+            error = (ours - right)[finite] / unit
+            found.append(
+                _Apart(
+                    ours=ours,
+                    finite=finite,
+                    unit=unit,
+                    born=float((ours.isfinite() != right.isfinite()).sum()),
+                    to_truth=float(error.square().clamp_max(_MOST_SQUARE).sum()),
+                    size=float((ours[finite] / unit).square().clamp_max(_MOST_SQUARE).sum()),
+                )
+            )
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,27 +324,20 @@ def _unexplained(answer: WrongOutputs, outputs: Sequence[torch.Tensor]) -> float
     achievable error must be a small part of the candidate's own numbers too.
     """
     to_mutant = to_truth = apart = size = 0.0
-    for got, broken, want in zip(answer.outputs, outputs, answer.truth.outputs, strict=True):
-        if got.shape != broken.shape or not got.numel():
-            if got.shape != broken.shape:
-                return None
-            continue
-        ours, theirs = _doubles(got, broken)
-        right = want.value.double().cpu()
-        finite = ours.isfinite() & right.isfinite()
-        if bool((ours.isfinite() != theirs.isfinite()).any()):
+    for got, broken, one in zip(answer.outputs, outputs, answer.apart, strict=True):
+        if got.shape != broken.shape:
             return None
-        born = float((ours.isfinite() != right.isfinite()).sum())
-        to_truth += born * 1e6  # a NaN where the truth is finite is an error of any size
-        unit: torch.Tensor | float = 1.0
-        if want.scale is not None:
-            scale = want.scale.double().cpu().expand_as(right)
-            unit = scale[finite].clamp_min(torch.finfo(torch.float32).tiny)
-        beside = (ours - theirs)[finite] / unit
+        if one is None:
+            continue
+        theirs = broken.detach().double().cpu()
+        if bool((one.ours.isfinite() != theirs.isfinite()).any()):
+            return None
+        beside = (one.ours - theirs)[one.finite] / one.unit
         to_mutant += float(beside.square().clamp_max(_MOST_SQUARE).sum())
-        to_truth += float(((ours - right)[finite] / unit).square().clamp_max(_MOST_SQUARE).sum())
+        # A NaN where the truth is finite is an error of any size.
+        to_truth += one.born * 1e6 + one.to_truth
         apart += float((beside.abs() - 1.0).clamp_min(0.0).square().clamp_max(_MOST_SQUARE).sum())
-        size += float((ours[finite] / unit).square().clamp_max(_MOST_SQUARE).sum())
+        size += one.size
     if to_truth <= 0:
         return None
     return max(to_mutant / to_truth, apart / size if size else 0.0)

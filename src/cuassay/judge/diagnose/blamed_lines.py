@@ -9,6 +9,7 @@ kernels, whose values torch does not see, the PTX machine names lines instead.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -346,7 +347,7 @@ def _rounds(one: SeenOperation) -> bool:
     return one.dtype in _LOW and one.op not in _PICKS and one.op not in _MAKES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: what is worked out once stays in it
 class _Values:
     """The values of a reference: their sketches, and the sorted elements of each.
 
@@ -357,7 +358,13 @@ class _Values:
     elements: tuple[torch.Tensor, ...]
     inputs: int = 0
 
-    @property
+    @functools.cached_property
+    def magnitudes(self) -> tuple[tuple[float, float], ...]:
+        """The largest and the smallest magnitude of each value: every line is asked about them."""
+        sizes = [one.abs() for one in self.elements]
+        return tuple((float(size.max()), float(size.min())) for size in sizes)
+
+    @functools.cached_property
     def given(self) -> _Values:
         """The inputs alone."""
         return _Values(sketches=(), elements=self.elements[: self.inputs])
@@ -376,9 +383,7 @@ class _Values:
 
     def span(self, made: FloatRange) -> bool:
         """Whether one of these values has the magnitudes that instructions of a line gave."""
-        for one in self.elements:
-            size = one.abs()
-            largest, smallest = float(size.max()), float(size.min())
+        for largest, smallest in self.magnitudes:
             near = _SAME_LARGEST * largest
             if abs(largest - made.largest) <= near and abs(smallest - made.smallest) <= max(
                 _SAME_SMALLEST * smallest, _CANCELLED * largest
@@ -390,9 +395,7 @@ class _Values:
         """Whether what instructions gave is a value that they were not given, times a factor."""
         if made.largest < _SPREAD * made.smallest:
             return False
-        for one in self.elements[self.inputs :]:
-            size = one.abs()
-            largest, smallest = float(size.max()), float(size.min())
+        for largest, smallest in self.magnitudes[self.inputs :]:
             factor = made.largest / largest
             if abs(made.smallest / (factor * smallest) - 1.0) <= _SAME_LARGEST * _SPREAD:
                 return abs(factor - 1.0) > _SAME_LARGEST

@@ -8,6 +8,7 @@ first experiment begins.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +20,7 @@ from cuassay.checks.machine.faults import recorded_call, recording_of
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of, same_bits
 from cuassay.diagnosis import NUMBERS, PAGES, TESTED, Clue, Clues, diagnose
-from cuassay.diagnosis.edits import EditKind
+from cuassay.diagnosis.edits import Edit, EditKind
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
 from cuassay.judge.decide.structure import matched
@@ -65,6 +66,7 @@ _ORDINARY = 64  # elements of a case whose values tell one expression from anoth
 _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
 _LARGER = 8  # times the largest axis, where a repaired kernel must be right too
 _PART = 37  # of a tile, beyond larger sizes
+_BESIDE = 2  # lines: a call that is written over several is on one of them
 _HELD_CALLS = 4  # of a history, each asked for as the first call of a process
 # Where these were found no experiment on the numbers means anything.
 _NOT_NUMBERS = (
@@ -131,23 +133,26 @@ def _size_rank(size: int) -> tuple[bool, int]:
     return size < _ORDINARY, size if size >= _ORDINARY else -size
 
 
-def _kinds_of_edits(made: Diagnosis) -> tuple[EditKind, ...] | None:
-    """Return which edits may say more than a diagnosis; None: all of them.
+def _may_repair(made: Diagnosis, edit: Edit) -> bool:
+    """Whether an edit may say more than a diagnosis does.
 
     A mutant says what is missing, and a condition or a number in its place says why. What is
     right at other sizes runs along no wrong axis: another one repairs it where that is short.
     """
     if made.cause in (Cause.TAIL, Cause.SIZES) and made.basis is Basis.CHECK:
-        return tuple(kind for kind in EditKind if kind is not EditKind.AXIS)
+        return edit.kind is not EditKind.AXIS
     if made.line is None:
-        return None
+        return True
     if made.basis is Basis.MACHINE:
-        return (EditKind.PRECISION,)  # whether more of it on one line is enough
+        # The machine saw the bits go there: is more of them enough, there or where it is kept?
+        beside = abs(edit.line - made.line.line) <= _BESIDE
+        return edit.kind is EditKind.PRECISION and (beside or edit.carried or edit.filled)
     if made.basis is not Basis.MUTANT:
-        return None
+        return True
     kinds = (EditKind.BRANCH, EditKind.PARAMETER)
     # The line of a constant may be the head of the file.
-    return (EditKind.NUMBER, *kinds) if made.cause is Cause.WRONG_CONSTANT else kinds
+    constant = made.cause is Cause.WRONG_CONSTANT and edit.kind is EditKind.NUMBER
+    return constant or edit.kind in kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,10 +236,17 @@ class _Experiments:
             rounds = not ended or max(seen, default=0.0) >= _SEEN_BY_MACHINE * error
         clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed, rounds=rounds)
         exact = self.found.get("exact")
-        ranged = blamed_lines.of_ranges(self.trial, launches, self.candidate, telling, exact)
+        ranged = functools.cache(  # looked for where nothing else says more
+            lambda: blamed_lines.of_ranges(self.trial, launches, self.candidate, telling, exact)
+        )
+        known = clue.line if clue is not None else None
         for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
-            line = blamed_lines.of_numbers(self.trial, trace, self.candidate, telling, exact, cause)
-            line = line or self._of_machine(cause) or ranged
+            line = (
+                known
+                or blamed_lines.of_numbers(self.trial, trace, self.candidate, telling, exact, cause)
+                or self._of_machine(cause)
+                or ranged()
+            )
             lines |= {cause: line} if line is not None else {}
         if clue is not None and clue.line is None:
             clue = dataclasses.replace(clue, line=lines.get(clue.cause))
@@ -640,7 +652,9 @@ class _Experiments:
             given = (self._answer(case, run=run, alone=not numbers) for case in cases)
             return all(answer is not None and answer.right for answer in given)
 
-        if numbers and not self.candidate.computes_in_torch:
+        # No edit of an instruction keeps more bits than it did.
+        compiled = not self.candidate.computes_in_torch
+        if numbers and compiled and made.basis is not Basis.MACHINE:
             repaired = self._with_instruction(clues, made, before)
             if repaired is not None:
                 return repaired
@@ -653,7 +667,7 @@ class _Experiments:
             answers=right,
             ran=frozenset(self.ran),
             near=made.line,
-            kinds=_kinds_of_edits(made),
+            worth=functools.partial(_may_repair, made),
             limit=self.trial.effort.cause_edits,
             until=time.monotonic() + min(self.limit_s, self.trial.effort.cause_edits_s),
         )

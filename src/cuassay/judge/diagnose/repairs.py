@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -106,7 +106,7 @@ def find_repair(
     answers: Answers,
     ran: frozenset[tuple[str, int]],
     near: SourceLine | None,
-    kinds: Collection[EditKind] | None = None,
+    worth: Callable[[Edit], bool],
     limit: int,
     until: float,
 ) -> Repair | None:
@@ -114,8 +114,8 @@ def find_repair(
 
     `finding` leads the diagnosis of `cause` (None: its scenario need not run again, the calls of
     `answers` do); `ran` are the lines of a call, `near` a line that is suspected. At most `limit`
-    edits (of `kinds`) are tried, and none that would end after `until` (of time.monotonic) if it
-    took as long as one before it: an edited extension is built anew.
+    edits that are `worth` it are tried, and none that would end after `until` (of time.monotonic)
+    if it took as long as one before it: an edited extension is built anew.
     """
     if candidate.language is not Language.PYTHON:
         return None
@@ -125,8 +125,7 @@ def find_repair(
         if check is None or finding.scenario is None:
             return None
     tried = _tried(candidate, cause, ran, near)
-    if kinds is not None:
-        tried = [pair for pair in tried if pair[1].edit.kind in kinds]
+    tried = [pair for pair in tried if worth(pair[1].edit)]
     longest_s = 0.0
     for edited, repair in tried[:limit]:
         begun = time.monotonic()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from cuassay.errors import CannotJudgeError, CuassayError, DeviceLostError, LiftError
 from cuassay.formats.kernelbench.adapter import BUILT
@@ -16,12 +17,12 @@ from cuassay.model.case import Case
 from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.problem import STATE_SOURCE, Scalar, ScalarSpec
-from cuassay.oracle.compare.outputs import compare
+from cuassay.oracle.compare.outputs import Comparison, compare
+from cuassay.oracle.grade import least_family
 from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, Outputs, mutants_of, right_answer
 
 if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
-    from cuassay.oracle.truth.make import Truth
 
 MARGIN = 1.25  # a kill below this share of the limit may be luck of the seed
 
@@ -170,25 +171,30 @@ def try_cases(
 
 
 def _policy_share(trial: JudgeTrial, case: Case, outputs: Outputs) -> tuple[float, Precision]:
-    """Return the share of the limit under the problem's policy, and the family that it is of.
+    """Return the worst share of the limit under the problem's policy, and the family it is of.
 
-    That is the least family that explains the outputs, else the kindest one. Wider families are
-    asked only where the narrower ones reject. The trial keeps their truths.
+    That is the least family that explains the outputs, found as a kernel's is: what the widest
+    rejects needs truths of no lesser one. The trial keeps their truths. A share above 1 fails.
     """
-    shares: list[tuple[float, Precision]] = []
-    for family in policy_of(trial.problem).families:
-        truth = trial.truth(case, family)
-        shares.append((0.0 if truth.ill_conditioned else _share(outputs, truth), family))
-        if shares[-1][0] <= 1.0:
-            break
-    return min(shares)
+    families = policy_of(trial.problem).families
+    share, widest = 0.0, Precision.STRICT
+    if len(outputs) != len(trial.problem.outputs):
+        return share, widest
+    for number, got in enumerate(outputs):
 
+        def in_family(family: Precision, number: int = number, got: Tensor = got) -> Comparison:
+            truth = trial.truth(case, family)
+            output = truth.outputs[number]
+            if truth.ill_conditioned:  # it tells nothing apart
+                return Comparison(output=output.name, passed=True, share=0.0)
+            found = compare(got, output)
+            most = min(found.share, 1.0) if found.passed else max(found.share, 1.0001)
+            return replace(found, share=most)
 
-def _share(outputs: Outputs, truth: Truth) -> float:
-    """Return the worst share of the limit over all outputs; above 1 fails."""
-    try:
-        found = [compare(o, t) for o, t in zip(outputs, truth.outputs, strict=True)]
-    except (CannotJudgeError, ValueError):
-        return 0.0
-    shares = [max(c.share, 1.0001) if not c.passed else min(c.share, 1.0) for c in found]
-    return max(shares, default=0.0)
+        try:
+            found = least_family(in_family(Precision.STRICT), in_family, families)
+        except (CannotJudgeError, ValueError):
+            return 0.0, Precision.STRICT
+        share = max(share, found.share)
+        widest = max(widest, found.precision, key=tuple(Precision).index)
+    return share, widest

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cuassay.contract.memory import TRUTH_RUNS
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements
 from cuassay.judge.decide.benchmark_rule import affordable, benchmark_case
@@ -14,6 +15,7 @@ from cuassay.judge.measure.kills import MARGIN, CaseKills, all_mutants, try_case
 from cuassay.judge.measure.legal_search import SEARCH_SEED, search_cases
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
+from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.turns import in_turns
 from cuassay.model.verdict import Power, Profile
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 29}  # of inputs and outputs, run once a mutant
 _QUICK_ELEMENTS = 1 << 23  # `quick` answers in seconds: its mutants run on its smaller cases
+_LEFT = 4  # of the mutants one part in so many is not told apart by the first case
 PURPOSES = ("numeric", "small", "shapes", "hot", "arguments")
 
 
@@ -80,7 +83,11 @@ def power_of_inputs(trial: JudgeTrial) -> Power | None:
     limit, runs = trial.effort.power_mutants, trial.runs_within(cases[0])
     if runs is not None:
         limit = min(limit, runs // 2)
-        cases = cases[: runs // max(limit, 1)]
+        # The first case takes a run for each mutant and a truth for each family, another one a run
+        # for each that is left, and truths of the least family and the widest.
+        first = limit + TRUTH_RUNS * len(policy_of(trial.problem).families)
+        more = limit // _LEFT + 2 * TRUTH_RUNS
+        cases = cases[: 1 + max(0, runs - first) // more]
     if not limit:
         return None
     try:
@@ -234,7 +241,7 @@ def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None, runs: int = 
 
     On the largest workload of at most `limit` elements, by default as many as can be run once
     a mutant, for which a run in float64 has room, and `runs` of them time; None where none is
-    small enough.
+    small enough, or nobody stated a rule.
     """
     limit = limit or _most_elements(trial)
     pairs = [(workload, benchmark_case(trial, workload)) for workload in affordable(trial)]
@@ -248,6 +255,9 @@ def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None, runs: int = 
     if not fitting:
         return None
     workload, case = fitting[0]
+    tolerance = workload.tolerance
+    if tolerance is None:
+        return None
     try:
         inputs = list(trial.inputs(case).values())
         expected: tuple[torch.Tensor, ...] = trial.truths.as_written(inputs)
@@ -256,6 +266,6 @@ def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None, runs: int = 
 
     def accepts(implementation: Implementation) -> bool:
         pairs = zip(implementation(inputs), expected, strict=True)
-        return all(matched_ratio(got, want, workload.tolerance)[0] for got, want in pairs)
+        return all(matched_ratio(got, want, tolerance)[0] for got, want in pairs)
 
     return accepts

@@ -13,7 +13,7 @@ import torch
 from cuassay.contract.accept import own_case
 from cuassay.contract.breaks import broken_cases
 from cuassay.contract.facts import Evidence, Known, Related, Source, Structured
-from cuassay.contract.observe import Look, related_inputs, value_facts
+from cuassay.contract.observe import InputSample, related_inputs, value_facts
 from cuassay.contract.slices import slice_cases
 from cuassay.inputs.geometry import elements, with_sizes, workload_sizes
 from cuassay.model.case import Case
@@ -78,10 +78,10 @@ def broken_inputs(
             truths.inputs(dataclasses.replace(base, seed=seed(FACTS, number)))
             for number in range(_FACT_RUNS)
         ]
-        looks = [Look(values=run, sizes=base.axes) for run in runs]
+        looks = [InputSample(values=run, sizes=base.axes) for run in runs]
         wider = _wider(problem, base, settle=settle, device=device, seed=seed(FACTS, "wider"))
         if wider is not None:
-            looks.append(Look(values=truths.inputs(wider), sizes=wider.axes))
+            looks.append(InputSample(values=truths.inputs(wider), sizes=wider.axes))
         facts = (*facts, *_own_facts(domain, base, looks, generator, device))
         del looks
     elif structures:
@@ -123,7 +123,7 @@ def broken_inputs(
 def _own_facts(
     domain: Domain,
     base: Case,
-    looks: Sequence[Look],
+    looks: Sequence[InputSample],
     generator: Callable[..., Mapping[str, object]],
     device: Device,
 ) -> Iterator[Known]:

@@ -15,16 +15,17 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from cuassay.errors import CannotJudgeError
+from cuassay.model.jobs import QUICK_S
 from cuassay.model.verdict import Profile
 
-QUICK_S = 120.0
+_LAST = 1 / 8  # of the time, in which no check begins but those that judge what is executed already
 
 
 class BudgetSpentError(CannotJudgeError):
     """The time of the trial is over."""
 
 
-class Budget:
+class TimeBudget:
     """The seconds of one trial; None: as many as it takes.
 
     `missed` are the checks that did not run, `cut` those that ran as the time ended.
@@ -42,9 +43,9 @@ class Budget:
         self.cut: dict[str, None] = {}
 
     @staticmethod
-    def of(profile: Profile, wished_s: float | None) -> Budget:
+    def of(profile: Profile, wished_s: float | None) -> TimeBudget:
         """Return the budget of a trial: what is wished, at `quick` two minutes otherwise."""
-        return Budget(QUICK_S if wished_s is None and profile is Profile.QUICK else wished_s)
+        return TimeBudget(QUICK_S if wished_s is None and profile is Profile.QUICK else wished_s)
 
     @property
     def is_spent(self) -> bool:
@@ -54,6 +55,17 @@ class Budget:
                 if self._left_s() <= 0.0:
                     self._over.set()
         return self._over.is_set()
+
+    @property
+    def is_nearly_spent(self) -> bool:
+        """Whether what is left is for checks of what ran beside the others: it has been executed.
+
+        A trial whose reference takes long loses others to its end, and not these to all others.
+        """
+        if self.limit_s is None:
+            return False
+        with self._changing:
+            return self._left_s() <= _LAST * self.limit_s
 
     def _left_s(self) -> float:
         now = self._clock()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.endings.findings import first_raised, may_lack_memory
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.closing import Closing
-from cuassay.judge.run.budget import Budget
+from cuassay.judge.run.budget import TimeBudget
 from cuassay.judge.run.busy import keep_busy
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.memory import shortage
@@ -118,7 +118,7 @@ class Executor(Closing):
             asks_again=of_candidate,
         )
         self.patience = Patience()
-        self.budget = Budget()  # of the trial, which opens this
+        self.budget = TimeBudget()  # of the trial, which opens this
 
     def close(self) -> None:
         """End its processes; runs that were begun and nobody asked for have ended before."""
@@ -182,7 +182,13 @@ class Executor(Closing):
                 self._begun.append((scenario, asyncio.create_task(in_turn(scenario))))
 
     async def settle(self) -> None:
-        """Let runs that were begun and that nobody asked for come to their end."""
+        """Let runs that were begun and that nobody asked for come to their end.
+
+        A process apart is ended: what a candidate does there is asked only where all else is right.
+        """
+        for scenario, task in self._begun:
+            if scenario.mode is Mode.APART:
+                task.cancel()
         begun = [*(task for _, task in self._begun), *self.recordings.take_begun()]
         self._begun = []
         await asyncio.gather(*begun, return_exceptions=True)
@@ -244,6 +250,17 @@ class Executor(Closing):
                 if scenario.reads_results and self._lane is Lane.CANDIDATE:
                     self.pool.reached |= run.reached
                 return run
+
+    async def exchanged(self, scenario: Scenario) -> Ran | None:
+        """Run calls in which parts of the candidate's code come to other values.
+
+        None where the candidate runs in no process apart, which alone can do that.
+        """
+        async with self._clocked(scenario), self._one:
+            apart = await self._unwatched.apart_for(scenario)
+            if apart is None:
+                return None
+            return await apart.execute(scenario, self._trial.truths.inputs, fresh=False)
 
     @asynccontextmanager
     async def _clocked(self, scenario: Scenario) -> AsyncIterator[Parts]:

@@ -285,9 +285,11 @@ class Replayer:
         seen, cases = self._seen[key], serial.dumps(scenario.cases)
         if isinstance(seen, CannotJudgeError):
             # How many launches there are is not known: one at least was made.
-            self._of_cases[cases] = MachineEvidence(notes=(str(seen),), left_out=1)
+            self._of_cases.setdefault(cases, MachineEvidence(notes=(str(seen),), left_out=1))
             raise CannotJudgeError(str(seen))
-        self._of_cases[cases] = seen
+        # The candidate's own call comes first: the reference as its control makes the same one, and
+        # so do copies of the candidate with an edit.
+        self._of_cases.setdefault(cases, seen)
         return seen
 
     def _machine(self) -> Caller:

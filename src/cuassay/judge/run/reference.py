@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cuassay.model.scenario import Scenario
 
 
-class Reference:
+class ReferenceRunner:
     """Runs the reference as a candidate.
 
     Where a case takes most of a GPU, the processes of the `candidate` end before, and its own after

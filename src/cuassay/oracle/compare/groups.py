@@ -72,6 +72,19 @@ class GroupKind:
     axis: int | None = None
     labels: tuple[str, ...] = ()
 
+    def count(self, shape: Sequence[int]) -> int:
+        """Return how many groups an output of this shape has."""
+        match self.kind:
+            case "axis":
+                assert self.axis is not None
+                return shape[self.axis]
+            case "rows":
+                return math.prod(shape[:-1])
+            case "hits":
+                return len(HIT_GROUPS)
+            case _:
+                return 1
+
 
 def group_kinds(shape: Sequence[int], names: Sequence[str], hits: Tensor | None) -> list[GroupKind]:
     """Return the kinds of groups that an output of this shape is judged by, by hits last."""

@@ -97,13 +97,7 @@ class CodeCounts:
         sizes: list[int] = []
         parts: list[Tensor] = []
         for kind in self.kinds:
-            count = 1
-            if kind.kind == "axis":
-                assert kind.axis is not None
-                count = self.want.shape[kind.axis]
-            elif kind.kind == "rows":
-                count = total // self.want.shape[-1]
-            first = sum(sizes)
+            count, first = kind.count(self.want.shape), sum(sizes)
             own = torch.maximum(most[:, first : first + count], most[:, :1] / count) * _GAIN
             rare = _RARE + math.log(count)
             chance = (2.0 * rare * own).sqrt() + 2.0 / 3.0 * math.log(count)

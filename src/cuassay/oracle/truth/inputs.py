@@ -17,7 +17,6 @@ _REPEATED = 0.02  # share of equal, non-zero neighbours from which inputs repeat
 _NEAR = 2.0**-7  # relative distance within which neighbours are nearly equal
 _ALIKE = 0.1  # share of such neighbours; independent normal numbers show one in a hundred
 _SMALL = 2.0**-62  # squares of smaller numbers are subnormal in float32
-_LEAST_NORMAL = 2.0**-126
 _FLUSHED = 2.0**-120  # products of such numbers with others of ordinary size may be subnormal
 _WIDE = (torch.float32, torch.bfloat16)  # formats whose subnormals hardware may flush
 

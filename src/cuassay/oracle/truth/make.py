@@ -67,6 +67,7 @@ def make_truth(
     family: Family | None = None,
     budget_bytes: int | None = None,
     first: FirstRuns | None = None,
+    gradients: bool = False,
 ) -> Truth:
     """Return the truth of `fn(*inputs)`, on the device of the inputs.
 
@@ -75,6 +76,7 @@ def make_truth(
     `index_hits` maps an output's name to the hit count of each of its rows (see hit_counts).
     `budget_bytes` bounds the draws that are kept and what they share (at least 2 draws are made).
     `first` takes, or has, the runs with which every truth of the case under this seed begins.
+    `gradients`: the outputs are derivatives (see `Runs.gradient`).
     Deterministic in `seed`. Raises ReferenceError_ where the reference itself fails or returns
     the wrong number of outputs.
     """
@@ -138,7 +140,10 @@ def make_truth(
     )
     discontinuous, unmodelled = _draw(draws_of, found, count)
     _take_members(draws_of, found, few=count < DRAWS)
-    outputs = tuple(finish(item, roundoff=roundoff, discontinuous=discontinuous) for item in found)
+    outputs = tuple(
+        finish(item, roundoff=roundoff, discontinuous=discontinuous, gradient=gradients)
+        for item in found
+    )
     return Truth(
         outputs=outputs,
         kind="float64",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cuassay.oracle.lift.together import NotTogether, by_run, differs, together
-from cuassay.oracle.truth.random_errors import HASHED, Grid, Noise, hashed, nearest
+from cuassay.oracle.truth.random_errors import HASHED, Grid, Noise, cut_off, hashed, nearest
 
 
 class Noises(Noise):
@@ -93,7 +93,7 @@ class Noises(Noise):
         cuts = [noise.cuts for noise in self._each]
         if values.is_complex() or not any(cuts):
             return values
-        return torch.where(self._mask(cuts, values.device), self._cut(values, grid), values)
+        return torch.where(self._mask(cuts, values.device), cut_off(values, grid), values)
 
     def _lean(self, out: Tensor, size: Tensor, factor: float) -> Tensor:
         return torch.add(out, size * self._signs(size), alpha=factor)

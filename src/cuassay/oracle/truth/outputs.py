@@ -167,7 +167,9 @@ def collector(
     return Collector(spec=spec, value=value, nominal=nominal, hits=hits, codes=codes)
 
 
-def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputTruth:
+def finish(
+    found: Collector, *, roundoff: float, discontinuous: bool, gradient: bool = False
+) -> OutputTruth:
     """Return the truth of one output from everything gathered."""
     if not found.value.numel():  # its shape is all there is to judge
         return OutputTruth(
@@ -186,6 +188,7 @@ def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputT
             rounded=found.nominal in GRIDS and bool(found.deviations),
             discontinuous=discontinuous,
             tied=found.tied,
+            gradient=gradient,
         )
         made = _finish_floating(found, runs)
     found.deviations.clear()  # their memory serves the next output

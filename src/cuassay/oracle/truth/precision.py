@@ -81,8 +81,8 @@ class Rounder(Protocol):
     def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
         """Return an intermediate as it is stored."""
 
-    def operand(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return an operand of a product as the product reads it."""
+    def operand(self, values: Tensor, grid: Grid, *, stored: bool) -> Tensor:
+        """Return an operand of a product as the product reads it; `stored`: it is in 16 bits."""
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return a float32 tensor as an operation reads it that a 16-bit one goes into as well."""
@@ -104,8 +104,10 @@ class Drawn:
         """Return values rounded, or with errors of that size."""
         return self.noise.stored(values, grid)
 
-    def operand(self, values: Tensor, grid: Grid) -> Tensor:
+    def operand(self, values: Tensor, grid: Grid, *, stored: bool) -> Tensor:
         """Return values as they are stored; in TF32 with errors, cut off in draws that cut."""
+        if stored:
+            return values
         if grid is not TF32:
             return self.noise.stored(values, grid)
         return self.noise.cut(self.noise.rounding(values, grid), grid)
@@ -143,6 +145,7 @@ class Stored:
 
     def __init__(self, family: Family, rounder: Rounder) -> None:
         self.family, self._rounder = family, rounder
+        self.multiplies_wide = False  # a product of float32 operands was met
         # Of a storage: what it is, and how many additions follow one another in it.
         self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind, int]] = {}
         self._codes: dict[int, weakref.ref[UntypedStorage]] = {}  # cast to 16 bits, which hold them
@@ -218,9 +221,9 @@ class Stored:
     def _operand(self, value: Any, grid: Grid) -> Any:
         if not isinstance(value, Tensor) or nominal_of(value) is not torch.float32:
             return value
-        if self.family.intermediates is not None and self._kind(value) is _Kind.LOW:
-            return value
-        return self._rounder.operand(value, grid)
+        self.multiplies_wide = True
+        stored = self.family.intermediates is not None and self._kind(value) is _Kind.LOW
+        return self._rounder.operand(value, grid, stored=stored)
 
     def is_stored(self, values: Sequence[Tensor], dtype: torch.dtype) -> bool:
         """Whether all tensors are rounded to `dtype` already: storing them so changes nothing."""

@@ -12,6 +12,10 @@ inputs cast or not; fused ones that cast side inputs alone; ones that store some
 keep others in registers. Two roundings that err alike can cancel where both are made, and a kernel
 that makes one of them alone then errs more than any program that makes both. So of each four
 intermediates in a row, every two are stored apart from one another in some program.
+
+Where products of float32 operands are met, one more program leaves them to the tensor cores, which
+cut off what TF32 does not hold: every product leans toward zero, which no rounding to 16 bits does.
+A kernel may cut the operands of one product and store those of another.
 """
 
 from __future__ import annotations
@@ -27,18 +31,20 @@ from cuassay.hooks import Operation, PassThrough, floating_in
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.truth.operations import EXACT
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored
-from cuassay.oracle.truth.random_errors import Grid, nearest
+from cuassay.oracle.truth.random_errors import TF32, Grid, cut_off, nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """Which roundings a member makes: of intermediates with these codes, and casts of side inputs.
 
-    The codes 0 to 3 are those of four intermediates in a row, in an order of the seed's.
+    The codes 0 to 3 are those of four intermediates in a row, in an order of the seed's. One that
+    `cuts` has operands of products cut off to TF32.
     """
 
     stores: frozenset[int]
     casts: bool
+    cuts: bool = False
 
 
 _ALL = frozenset(range(4))
@@ -51,15 +57,25 @@ _PROGRAMS = (
     Program(stores=_ALL, casts=False),
     Program(stores=frozenset(), casts=True),
 )
+_CUTTING = Program(stores=frozenset(), casts=False, cuts=True)
+_BELOW = 1.0 - 2.0**-22  # two roundings of float32
 _FEW = 5  # where few draws are made: of large outputs
 
 
 def programs(family: Family, seed: int, *, few: bool) -> Iterator[ProgramHook]:
-    """Yield the hooks of a family's programs, none where it rounds no intermediates."""
+    """Yield the hooks of a family's programs, none where it rounds no intermediates.
+
+    Each is run before the next: the last one comes where they met products of float32 operands.
+    """
     if family.intermediates is None:
         return
+    multiplies_wide = False
     for program in _PROGRAMS[: _FEW if few else len(_PROGRAMS)]:
-        yield ProgramHook(family, _Made(program, seed))
+        hook = ProgramHook(family, _Made(program, seed))
+        yield hook
+        multiplies_wide |= hook.multiplies_wide
+    if multiplies_wide:
+        yield ProgramHook(family, _Made(_CUTTING, seed))
 
 
 class _Made:
@@ -70,14 +86,22 @@ class _Made:
         self._codes: list[int] = []  # of the next intermediates, the last one first
 
     def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return values rounded to nearest, if the program stores them."""
+        """Return values rounded to nearest, if the program stores them.
+
+        Where operands are cut off, those of a kernel may lie a rounding below the reference's: a
+        number that TF32 holds then loses a whole step. So do all of them in the program that cuts.
+        """
+        if self.program.cuts:
+            return values * _BELOW
         if not self._codes:
             self._codes = self._random.sample(sorted(_ALL), len(_ALL))
         return nearest(values, grid) if self._codes.pop() in self.program.stores else values
 
-    def operand(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return values rounded to nearest: tensor cores take no others."""
-        return nearest(values, grid) if self.program.stores else values
+    def operand(self, values: Tensor, grid: Grid, *, stored: bool) -> Tensor:
+        """Return values rounded to nearest or cut off: tensor cores take no others."""
+        if self.program.cuts:
+            return cut_off(values, TF32)
+        return nearest(values, grid) if self.program.stores and not stored else values
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest, if the program casts what it reads beside others."""
@@ -93,6 +117,11 @@ class ProgramHook(PassThrough):
 
     def __init__(self, family: Family, made: _Made) -> None:
         self._made, self._stored = made, Stored(family, made)
+
+    @property
+    def multiplies_wide(self) -> bool:
+        """Whether its run met a product of float32 operands."""
+        return self._stored.multiplies_wide
 
     def replace(self, operation: Operation) -> object:
         """Run operations on operands as the program has them."""

@@ -119,6 +119,15 @@ def nearest(values: Tensor, grid: Grid) -> Tensor:
     return torch.where(narrow.abs() < SENTINEL, found.to(values.dtype), values)
 
 
+def cut_off(values: Tensor, grid: Grid) -> Tensor:
+    """Return `values` as where a format's bits alone are read of them, toward zero.
+
+    Sentinels, infinities and NaN stay.
+    """
+    kept = bits_as(values.float(), torch.int32) & -(1 << grid.dropped)
+    return values + moderate(bits_as(kept, torch.float32) - values)
+
+
 def hashed(values: Tensor, key: int | Tensor) -> Tensor:
     """Return a place among HASHED for each value: one for values that are equal in 12 bits."""
     bits = values.double().contiguous().view(torch.int64)
@@ -272,8 +281,4 @@ class Noise:
         """
         if values.is_complex() or not self.cuts:
             return values
-        return self._cut(values, grid)
-
-    def _cut(self, values: Tensor, grid: Grid) -> Tensor:
-        kept = bits_as(values.float(), torch.int32) & -(1 << grid.dropped)
-        return values + moderate(bits_as(kept, torch.float32) - values)
+        return cut_off(values, grid)

@@ -109,11 +109,11 @@ def _places(
             where = _sample(len(rows) * width, 4, flat)
             parts.append((rows[where // max(width, 1)] * width + where % max(width, 1))[None])
         return parts
-    groups, inner = 1, total
+    groups, inner = kind.count(shape), total
     if kind.axis is not None:
-        groups, inner = shape[kind.axis], math.prod(shape[kind.axis + 1 :])
+        inner = math.prod(shape[kind.axis + 1 :])
     elif kind.kind == "rows":
-        groups, inner = total // shape[-1], shape[-1]
+        inner = shape[-1]
     where = _sample(total // groups, groups, flat)
     base = (where // inner) * (groups * inner) + where % inner
     own = torch.arange(groups, device=base.device) * inner

@@ -13,6 +13,7 @@ kernel, and so is the order of blocks.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -51,6 +52,18 @@ def short_sum(left: Tensor, right: Tensor) -> Tensor:
         pairs = zip(left.flatten(0, -3), right.flatten(0, -3), strict=True)
         made = torch.stack([short_sum(one, other) for one, other in pairs])
         return made.view(*left.shape[:-1], right.shape[-1])
+    if left.is_cuda and torch.isfinite(left).all() and torch.isfinite(right).all():
+        with suppress(ImportError):  # triton is an extra
+            from cuassay.oracle.truth import triton_short_sums
+
+            if triton_short_sums.supports(left, right):
+                return triton_short_sums.short_sums(
+                    left.double(),
+                    right.double(),
+                    block=BLOCK,
+                    finest=2.0**-FRACTION_BITS,
+                    least=_LEAST,
+                )
     rows = max(1, _AT_ONCE.get(left.device.type, 1 << 22) // (BLOCK * max(right.shape[-1], 1)))
     parts = torch.split(left.double(), rows)
     return torch.cat([_rows(part, right.double()) for part in parts])

@@ -207,7 +207,8 @@ class ApartExecution(Execution):
             "result": step.result,
             "outputs": held.outputs,
             "before": before,
-            "follow": step.result in self._read_later,
+            "part": None if step.exchange is None else step.exchange.told,
+            "follow": step.result in self._read_later and step.exchange is None,
             "later_s": _LATER_S if self._called else 0.0,
             "pace_s": _PACE_S if self._called else 0.0,
         }
@@ -228,7 +229,8 @@ class ApartExecution(Execution):
         if raised is not None:
             return raised
         self.reached |= read_reached(reply.get("ran"))
-        found = reply.get("items")
+        did = (reply.get("exchanged") is True) is (step.exchange is not None)
+        found = reply.get("items") if did else []
         if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
             raise GoneError(Gone.GARBLED, "a result that is not described")
         found = [{**item, "number": number} for number, item in enumerate(found[:256])]

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from cuassay import build
 from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.machine import candidates as machine
+from cuassay.build.machine import launch as launches
 from cuassay.build.machine.launch import LaunchFault
 from cuassay.build.machine.memory import StorageArena
 from cuassay.build.machine.replay import execute
@@ -135,6 +137,26 @@ def test_a_trap_is_reported_as_cuda_reports_it(tmp_path: Path) -> None:
     built = build.load(raw(source), problem(), device=CPU, folder=tmp_path)
     with pytest.raises(LaunchFault, match="CUDA error: unspecified launch failure"):
         built.call(torch.ones(3, 8), 3.0)
+
+
+def test_a_kernel_waits_for_what_another_rank_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = "while (*(volatile const float*)(x + 5) == 0) {} if (i < count)"
+    built = build.load(
+        raw(SOURCE.replace("if (i < count)", waits)), problem(), device=CPU, folder=tmp_path
+    )
+    x = torch.ones(3, 8)
+    x[0, 5] = 0
+    with pytest.raises(LaunchFault, match="nobody will change it"):
+        built.call(x, 3.0)
+    lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    monkeypatch.setattr(launches, "lock_of_ranks", lock)
+    other = threading.Timer(0.1, lambda: x[0, 5].fill_(2.0))
+    other.start()
+    answer = built.call(x, 3.0)
+    assert isinstance(answer, torch.Tensor)
+    assert answer[0, 4] == 3.0
 
 
 @pytest.mark.parametrize(("spelt", "target"), [("", "sm_100"), ("// tcgen05\n", "sm_100a")])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
 from cuassay.checks.memory.unwritten_outputs import Mem001, _unwritten
 from cuassay.model.candidate import Convention
+from cuassay.model.diagnosis import Cause
 from cuassay.model.dtype import DType
 from cuassay.oracle.truth.types import OutputTruth
 from tests.support.fake_trial import (
@@ -14,8 +17,10 @@ from tests.support.fake_trial import (
     Function,
     axis,
     examine,
+    judged,
     problem,
     row_sum,
+    run_one,
     scaled_add,
     tensor,
 )
@@ -134,3 +139,43 @@ def test_memory_that_a_kernel_allocates_is_poisoned() -> None:
         return y
 
     assert examine(Mem001(), scaled_add(), lambda: call)
+
+
+def test_a_difference_is_asked_for_again_with_the_patterns_in_other_orders() -> None:
+    """An answer that follows the number of the call, and not its memory, shows another way."""
+    check, trial = Mem001(), row_sum()
+
+    def follows_memory(x: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(torch.where(y < 0, x.sum(-1) + 1.0, x.sum(-1)))
+
+    def follows_calls() -> Function:
+        calls = 0
+
+        def call(x: torch.Tensor, y: torch.Tensor) -> None:
+            nonlocal calls
+            calls += 1
+            y.copy_(x.sum(-1) + (1.0 if calls == 3 else 0.0))
+
+        return call
+
+    made: tuple[tuple[Callable[[], Function], bool], ...] = (
+        (lambda: follows_memory, True),
+        (follows_calls, False),
+    )
+    for call, stays in made:
+        finding, *_ = examine(check, trial, call, convention=Convention.DESTINATION)
+        assert finding.cause is Cause.UNINITIALISED
+        assert finding.scenario is not None
+        orders = check.again(finding.scenario, finding)
+        assert len(orders) == 2
+        again = [
+            {one.message for one in judged(check, trial, scenario, run)}
+            for scenario in orders
+            for run in [run_one(trial, call(), scenario, convention=Convention.DESTINATION)]
+        ]
+        assert all(finding.message in shown for shown in again) is stays
+    unwritten, *_ = examine(
+        check, trial, lambda: lambda x, y: None, convention=Convention.DESTINATION
+    )
+    assert unwritten.scenario is not None
+    assert check.again(unwritten.scenario, unwritten) == ()

@@ -182,7 +182,9 @@ def test_unknown_keys_are_notes(folder: Path) -> None:
     edit_definition(folder, lambda data: data["axes"]["rows"].update(unit="tokens"))
     notes: list[str] = []
     problem = load_problem(str(folder), notes=notes)
-    assert problem.workloads[0].tolerance.required_matched_ratio == 0.95
+    rule = problem.workloads[0].tolerance
+    assert rule is not None
+    assert rule.required_matched_ratio == 0.95
     assert len(notes) == 3
     assert "'axes.rows.unit'" in notes[0]
     assert "did you mean 'max_atol'" in notes[1]
@@ -196,7 +198,9 @@ def test_a_field_that_real_files_misname_is_read(folder: Path) -> None:
     edit_workload(folder, rename)
     notes: list[str] = []
     problem = load_problem(str(folder), notes=notes)
-    assert problem.workloads[0].tolerance.required_matched_ratio == 0.5
+    rule = problem.workloads[0].tolerance
+    assert rule is not None
+    assert rule.required_matched_ratio == 0.5
     assert notes == []
 
 

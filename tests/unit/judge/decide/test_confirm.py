@@ -9,8 +9,9 @@ import pytest
 from torch import Tensor
 
 from cuassay.errors import CannotJudgeError
-from cuassay.judge.decide.confirm import REDRAWN, confirmed, marginal, redrawn
+from cuassay.judge.decide.confirm import REDRAWN, confirmed, marginal, redrawn, seen_again
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.sandbox.host.waits import run_now
@@ -100,3 +101,25 @@ def test_cases_that_shared_a_seed_share_the_new_one() -> None:
     again = redrawn(TRIAL, SCENARIO, 1).cases  # type: ignore[arg-type]
     assert again[0].seed != first.seed
     assert dataclasses.replace(first, seed=5) == SCENARIO.cases[0]
+
+
+@pytest.mark.parametrize(
+    ("shown", "stands"),
+    [([True, True], True), ([True, False], False), ([None, None], True), ([], True)],
+)
+def test_a_difference_between_calls_counts_where_it_shows_in_every_order(
+    shown: Sequence[bool | None], stands: bool
+) -> None:
+    answers = iter(shown)
+    finding = dataclasses.replace(_finding(None), cause=Cause.UNINITIALISED)
+
+    async def judged(scenario: Scenario) -> Sequence[Finding]:
+        answer = next(answers)
+        if answer is None:
+            raise CannotJudgeError("ill-conditioned")
+        return [finding] if answer else [dataclasses.replace(finding, message="another")]
+
+    found = run_now(seen_again([SCENARIO] * len(shown), finding, judged=judged))
+    assert (found == finding) is stands
+    assert found.cause is (Cause.UNINITIALISED if stands else Cause.NOT_DETERMINISTIC)
+    assert found.finding_class is FindingClass.WRONG

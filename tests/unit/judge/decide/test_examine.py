@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cuassay.checks.gradients.backward import Grad001
+from cuassay.checks.memory.unwritten_outputs import Mem001
 from cuassay.checks.numeric.values import Num001
 from cuassay.checks.state.apart import Apart001
 from cuassay.errors import MissingToolError
@@ -64,6 +65,26 @@ def test_a_wrong_output_is_found_beside_one_that_cannot_be_judged() -> None:
     outcome = reported(distorted, TIES).outcome
     assert isinstance(outcome, Failed)
     assert {finding.where.output for finding in outcome.findings} == {"weights"}
+
+
+def test_answers_as_near_as_the_references_need_no_truth_to_know_that_a_case_decides() -> None:
+    def doubled(x: Tensor) -> Tensor:
+        return x.float().mul(2.0).exp()
+
+    def trial() -> FakeTrial:
+        made = problem(
+            "doubled",
+            axes=[axis("n")],
+            inputs=[tensor("x", "n")],
+            outputs=[tensor("y", "n")],
+            workloads=[{"n": 40}],
+        )
+        return FakeTrial(made, doubled)
+
+    right, wrong = bench(trial(), doubled), bench(trial(), lambda x: doubled(x) * 1.01)
+    for judged, truths in ((right, 0), (wrong, 1)):
+        judged.examine(Mem001())
+        assert min(len(judged.trial.truths.cache), 1) == truths
 
 
 def test_an_output_that_some_case_judged_is_passed_with_the_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, cast
 
 import pytest
@@ -17,7 +18,7 @@ from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule
 from cuassay.judge.trial import open_trial
 from cuassay.model.device import CPU
 from cuassay.model.outcome import Finding, FindingClass
-from cuassay.model.problem import Problem
+from cuassay.model.problem import Problem, Tolerance
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
@@ -37,7 +38,16 @@ def doubled(
     return x * 2.0
 
 
+@problem(axes={"rows": (1, 64), "columns": (1, 64)}, workloads=[{"rows": 4, "columns": 8}])
+def shifted(
+    x: _Matrix,
+) -> Annotated[torch.Tensor, tensor("float32", "rows", "columns", name="y")]:
+    """The input, rounded as its sum with 32 is in bfloat16: by up to 0.06."""
+    return (x + 32.0).to(torch.bfloat16).to(torch.float32) - 32.0
+
+
 PROBLEM: Problem = vars(doubled)["__cuassay_problem__"]
+SHIFTED: Problem = vars(shifted)["__cuassay_problem__"]
 
 
 class _NothingShared:
@@ -45,9 +55,11 @@ class _NothingShared:
         return False
 
 
-def _answer(kernel: Kernel) -> RuleAnswer:
-    reference = LoadedReference(call=doubled, generator=None)
-    trial = open_trial(PROBLEM, reference, profile=Profile.QUICK, device=CPU, root_seed=3)
+def _answer(
+    kernel: Kernel, problem: Problem = PROBLEM, reference_call: Kernel = doubled
+) -> RuleAnswer:
+    reference = LoadedReference(call=reference_call, generator=None)
+    trial = open_trial(problem, reference, profile=Profile.QUICK, device=CPU, root_seed=3)
 
     def run(scenario: Scenario) -> Ran:
         return LocalRunner(kernel, trial.problem).run(scenario, trial.inputs, None)
@@ -80,3 +92,11 @@ def test_a_call_that_lacks_a_tool_decides_nothing() -> None:
     assert said.findings == ()
     assert said.condition == ""
     assert "needs an NVIDIA GPU" in said.undecided
+
+
+def test_a_right_answer_beyond_the_rule_is_a_condition_where_somebody_stated_the_rule() -> None:
+    workloads = tuple(replace(one, tolerance=Tolerance()) for one in SHIFTED.workloads)
+    stated = replace(SHIFTED, workloads=workloads)
+    said = _answer(lambda x: x.clone(), stated, shifted)
+    assert said.condition.startswith("benchmark: the problem's own rule fails at workload")
+    assert _answer(lambda x: x.clone(), SHIFTED, shifted) == RuleAnswer()

@@ -99,3 +99,24 @@ def test_what_ends_a_trial_follows_from_profile_and_option(
 ) -> None:
     job = TrialJob(problem="rmsnorm", candidate="k.py", profile=profile, fail_fast=fail_fast)
     assert job.stop is stop
+
+
+_GRAPH = "torch.cuda.CUDAGraph()\n    return y"
+
+
+@pytest.mark.parametrize(
+    ("then", "runs"),
+    [
+        (_GRAPH, False),
+        (f"if x.shape[0] < 30: return y\n    {_GRAPH}", True),
+        ("return y", True),
+    ],
+)
+def test_a_kernel_whose_every_plain_call_needs_a_gpu_is_not_called_further_without_one(
+    gate: Gate, then: str, runs: bool, tmp_path: Path
+) -> None:
+    verdict = _judged(gate, then, tmp_path)
+    assert [check.code for check in verdict.checks] == (list(_CHECKS) if runs else ["BUILD001"])
+    if not runs:
+        assert verdict.decision is Decision.INCONCLUSIVE
+        assert "needs an NVIDIA GPU" in verdict.reason

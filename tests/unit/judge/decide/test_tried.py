@@ -12,7 +12,7 @@ from cuassay.checks.base import Run
 from cuassay.checks.numeric.common import single_call
 from cuassay.errors import ProblemError
 from cuassay.judge.decide.control import RunScenario
-from cuassay.judge.decide.tried import Tried
+from cuassay.judge.decide.tried import SizeLog
 from cuassay.judge.plan.preconditions import check_constraints
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -27,7 +27,7 @@ def _scenario(rows: int, *, in_domain: bool = True) -> Scenario:
     return single_call(case, label="a")
 
 
-def _tried(termination: Termination | None = None) -> tuple[Tried, RunScenario]:
+def _tried(termination: Termination | None = None) -> tuple[SizeLog, RunScenario]:
     trial = fake_trial.scaled_add()
 
     def run(scenario: Scenario) -> Run:
@@ -37,10 +37,10 @@ def _tried(termination: Termination | None = None) -> tuple[Tried, RunScenario]:
         ended = dataclasses.replace(found.result, termination=termination)
         return cast("Run", SimpleNamespace(result=ended))
 
-    return Tried(trial.problem), run
+    return SizeLog(trial.problem), run
 
 
-def _try(tried: Tried, run: RunScenario, scenario: Scenario, code: str = "NUM001") -> None:
+def _try(tried: SizeLog, run: RunScenario, scenario: Scenario, code: str = "NUM001") -> None:
     tried.note(code, scenario, run(scenario))
 
 

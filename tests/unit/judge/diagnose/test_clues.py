@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.diagnosis.edits import EditKind
+from cuassay.diagnosis.edits import Edit, EditKind
 from cuassay.formats import load_problem
 from cuassay.judge.diagnose import clues
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
@@ -223,7 +223,22 @@ def test_no_other_axis_is_tried_where_other_sizes_are_right(cause: Cause) -> Non
         cause=cause, words="wrong at cols=97 and right at cols=96", remedy="", basis=Basis.CHECK,
         line=line,
     )  # fmt: skip
-    kinds = clues._kinds_of_edits(made)
-    assert kinds is not None
-    assert set(EditKind) - set(kinds) == {EditKind.AXIS}
-    assert clues._kinds_of_edits(dataclasses.replace(made, cause=Cause.WRONG_VALUES)) is None
+    edits = [Edit(kind=kind, line=28, words="", text="") for kind in EditKind]
+    worth = {edit.kind for edit in edits if clues._may_repair(made, edit)}
+    assert set(EditKind) - worth == {EditKind.AXIS}
+    other = dataclasses.replace(made, cause=Cause.WRONG_VALUES)
+    assert all(clues._may_repair(other, edit) for edit in edits)
+
+
+def test_where_the_machine_saw_bits_go_other_precision_is_tried_there_or_where_it_is_kept() -> None:
+    line = SourceLine(file="kernel.py", line=28, text="total += x")
+    made = Diagnosis(
+        cause=Cause.LOW_ACCUMULATION, words="", remedy="", basis=Basis.MACHINE, line=line
+    )
+    there = Edit(kind=EditKind.PRECISION, line=28, words="", text="")
+    assert clues._may_repair(made, there)
+    assert not clues._may_repair(made, dataclasses.replace(there, kind=EditKind.NUMBER))
+    elsewhere = dataclasses.replace(there, line=12)
+    assert not clues._may_repair(made, elsewhere)
+    assert clues._may_repair(made, dataclasses.replace(elsewhere, filled=True))
+    assert clues._may_repair(made, dataclasses.replace(elsewhere, carried=True))

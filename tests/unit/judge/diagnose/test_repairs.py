@@ -34,6 +34,7 @@ def _found(
     limit: int = 50,
     candidate: Candidate | None = None,
     until: float = float("inf"),
+    worth: Callable[[Edit], bool] = lambda edit: True,
 ) -> tuple[repairs.Repair | None, int]:
     """Search with answers that `right` gives for the text of an edited source."""
     tried: list[str] = []
@@ -52,6 +53,7 @@ def _found(
         answers=right,  # type: ignore[arg-type]
         ran=frozenset(),
         near=None,
+        worth=worth,
         limit=limit,
         until=until,
     )
@@ -69,6 +71,12 @@ def test_the_edit_that_makes_it_right_names_the_line() -> None:
 
 def test_nothing_is_named_where_no_edit_helps_and_the_limit_holds() -> None:
     assert _found(lambda text: False, limit=5) == (None, 5)
+
+
+def test_only_edits_that_are_worth_it_are_tried() -> None:
+    repair, number = _found(lambda text: False, worth=lambda edit: edit.kind is EditKind.BRANCH)
+    assert repair is None
+    assert 0 < number < _found(lambda text: False)[1]
 
 
 def test_no_edit_begins_that_would_take_as_long_as_the_last_one_and_end_too_late(

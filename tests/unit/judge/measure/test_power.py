@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.inputs.geometry import elements
 from cuassay.judge.measure import power, selection
 from cuassay.judge.measure.choose import choose
-from cuassay.judge.measure.kills import all_mutants, try_case, try_cases
+from cuassay.judge.measure.kills import MARGIN, all_mutants, try_case, try_cases
 from cuassay.judge.measure.legal_search import search_cases
 from cuassay.judge.measure.power_document import described, measure_all
 from cuassay.judge.trial import JudgeTrial, open_trial
@@ -24,9 +25,10 @@ from cuassay.model.device import CPU, Device
 from cuassay.model.effort import Effort
 from cuassay.model.events import Document, Event
 from cuassay.model.jobs import PowerJob
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
-from cuassay.oracle.mutants.kinds import KINDS
+from cuassay.oracle.mutants.kinds import KINDS, Mutant
 
 _Matrix = Annotated[torch.Tensor, tensor("float32", "rows", "columns")]
 
@@ -113,6 +115,27 @@ def test_the_search_tries_legal_scalars_at_both_ends_and_small_shapes_only() -> 
     assert all(20.0 <= cap <= 100.0 for cap in caps)
     assert all(case.in_domain for case in cases)
     assert len({case.label.split(" on ")[0] for case in cases}) > 28
+
+
+def test_what_the_widest_family_rejects_asks_no_lesser_one() -> None:
+    own = open_trial(
+        dataclasses.replace(PROBLEM, precision=Precision.MIXED),
+        LoadedReference(call=capped, generator=None),
+        profile=Profile.QUICK,
+        device=CPU,
+        root_seed=7,
+    )
+    case = own.cases("numeric")[0]
+    halved = Mutant(
+        kind="operand",
+        words="halved",
+        shown_by="",
+        run=lambda given: (capped(*given) * 0.5,),  # type: ignore[arg-type]
+    )
+    before = len(own.truths.cache)
+    found = try_case(own, case, {0: halved})
+    assert found.killed[0] > MARGIN
+    assert len(own.truths.cache) <= before + 2  # strict and mixed, and none of TF32
 
 
 def test_a_killed_mutant_is_not_run_again_unless_all_pairs_are_wanted() -> None:

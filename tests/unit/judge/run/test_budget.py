@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.judge.run.budget import QUICK_S, Budget, BudgetSpentError
+from cuassay.judge.run.budget import BudgetSpentError, TimeBudget
+from cuassay.model.jobs import QUICK_S
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile
 from cuassay.sandbox.host.nursery import Nursery
@@ -27,15 +28,15 @@ class _Clock:
 
 
 def test_quick_has_two_minutes_and_other_profiles_what_is_wished() -> None:
-    assert Budget.of(Profile.QUICK, None).limit_s == QUICK_S
-    assert Budget.of(Profile.QUICK, 7.0).limit_s == 7.0
-    assert Budget.of(Profile.STANDARD, None).limit_s is None
-    assert Budget.of(Profile.DEEP, 7.0).limit_s == 7.0
+    assert TimeBudget.of(Profile.QUICK, None).limit_s == QUICK_S
+    assert TimeBudget.of(Profile.QUICK, 7.0).limit_s == 7.0
+    assert TimeBudget.of(Profile.STANDARD, None).limit_s is None
+    assert TimeBudget.of(Profile.DEEP, 7.0).limit_s == 7.0
 
 
 def test_time_that_is_held_does_not_count() -> None:
     clock = _Clock()
-    budget = Budget(10.0, clock=clock)
+    budget = TimeBudget(10.0, clock=clock)
     with budget.held():
         clock.now += 1000
         with budget.held():
@@ -50,9 +51,20 @@ def test_time_that_is_held_does_not_count() -> None:
         assert budget.is_spent  # it stays so
 
 
+def test_the_last_eighth_is_left_to_what_is_executed_already() -> None:
+    clock = _Clock()
+    budget = TimeBudget(80.0, clock=clock)
+    clock.now += 69
+    assert not budget.is_nearly_spent
+    clock.now += 1
+    assert budget.is_nearly_spent
+    assert not budget.is_spent
+    assert not TimeBudget(None, clock=clock).is_nearly_spent
+
+
 def test_waiting_may_be_said_more_than_once() -> None:
     clock = _Clock()
-    budget = Budget(10.0, clock=clock)
+    budget = TimeBudget(10.0, clock=clock)
     budget.wait(waits=True)
     budget.wait(waits=True)
     clock.now += 1000
@@ -65,20 +77,20 @@ def test_waiting_may_be_said_more_than_once() -> None:
 
 def test_no_limit_is_never_over() -> None:
     clock = _Clock()
-    budget = Budget(clock=clock)
+    budget = TimeBudget(clock=clock)
     clock.now += 1e9
     assert not budget.is_spent
     budget.check()
 
 
 def test_a_block_ends_with_the_time() -> None:
-    async def wait(budget: Budget, seconds: float) -> str:
+    async def wait(budget: TimeBudget, seconds: float) -> str:
         async with budget.limited():
             await asyncio.sleep(seconds)
         return "ended"
 
-    assert asyncio.run(wait(Budget(60.0), 0.0)) == "ended"
-    budget = Budget(0.05)
+    assert asyncio.run(wait(TimeBudget(60.0), 0.0)) == "ended"
+    budget = TimeBudget(0.05)
     with pytest.raises(BudgetSpentError):
         asyncio.run(wait(budget, 60.0))
     with pytest.raises(BudgetSpentError):
@@ -87,7 +99,7 @@ def test_a_block_ends_with_the_time() -> None:
 
 def test_a_block_keeps_time_limits_of_its_own() -> None:
     async def wait() -> None:
-        async with Budget(60.0).limited(), asyncio.timeout(0.01):
+        async with TimeBudget(60.0).limited(), asyncio.timeout(0.01):
             await asyncio.sleep(60)
 
     with pytest.raises(TimeoutError):
@@ -95,7 +107,7 @@ def test_a_block_keeps_time_limits_of_its_own() -> None:
 
 
 def test_the_condition_names_what_did_not_run_and_what_was_ended() -> None:
-    budget = Budget(10.0)
+    budget = TimeBudget(10.0)
     assert budget.condition == ""
     budget.missed["DET001"] = budget.missed["SHP001"] = None
     assert "did not run DET001, SHP001, for its 10 s" in budget.condition

@@ -21,7 +21,7 @@ from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.device import CPU, CUDA
 from cuassay.model.scenario import Allocate, Call, Scenario
-from cuassay.model.steps import RecordLaunches
+from cuassay.model.steps import Mode, RecordLaunches
 from cuassay.model.trace import (
     Claim,
     Exited,
@@ -118,6 +118,32 @@ def test_a_result_is_used_once_and_what_nobody_asks_for_comes_to_its_end(
     asyncio.run(ask())
     assert tools.prepared.count(scenarios[0].mode.value) == 2
     assert len(tools.prepared) == TOOLS + 1
+
+
+def test_a_process_apart_that_nobody_asks_for_is_ended(
+    trial: JudgeTrial, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = dataclasses.replace(proposed(trial)[0], mode=Mode.APART)
+    ended: list[str] = []
+
+    async def bare(scenario: Scenario) -> Ran:
+        try:
+            await asyncio.sleep(3600.0)
+        except asyncio.CancelledError:
+            ended.append(scenario.label)
+            raise
+        raise AssertionError
+
+    monkeypatch.setattr(executor._unwatched, "bare", bare)
+
+    async def begin() -> None:
+        executor.ahead([apart])
+        await asyncio.sleep(0.0)
+        await asyncio.sleep(0.0)
+        await executor.settle()
+
+    asyncio.run(begin())
+    assert ended == [apart.label]
 
 
 def test_a_run_that_fails_says_so_when_it_is_asked_for(

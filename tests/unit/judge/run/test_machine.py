@@ -59,3 +59,19 @@ def test_an_answer_is_asked_for_once(replayer: Replayer, monkeypatch: pytest.Mon
     for label in ("memory", "races"):
         assert replayer.execute(RECORDING, scenario(label)).judged == 1
     assert len(calls) == 1
+
+
+def test_what_the_reference_launches_as_a_control_is_no_evidence_on_the_candidate(
+    replayer: Replayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = LaunchEvidence(kernel="k", grid=(1, 1, 1), block=(32, 1, 1), target="sm_90")
+    answers = [MachineEvidence(launches=(launch,)), MachineEvidence()]
+
+    async def answer(*given: object, **named: object) -> MachineEvidence:
+        return answers.pop(0)
+
+    monkeypatch.setattr(machine, "ask", answer)
+    assert replayer.execute(RECORDING, scenario("sums")).made == 1
+    assert replayer.execute(RECORDING + 1, scenario("sums")).made == 0
+    assert replayer.launches([scenario("sums")])[:2] == (1, 1)
+    assert [one.made for one in replayer.seen] == [1]

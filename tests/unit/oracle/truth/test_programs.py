@@ -124,6 +124,48 @@ def test_one_of_two_roundings_that_cancel_where_both_are_made_is_a_programs_too(
     assert not measure(stored * 1.004, truth).passed
 
 
+def _cut(values: Tensor) -> Tensor:
+    """Return float32 numbers as tensor cores read them for TF32."""
+    return (values.contiguous().view(torch.int32) & -(1 << 13)).view(torch.float32)
+
+
+def _two_products(x: Tensor, decay: Tensor, weight: Tensor, gate: Tensor) -> Tensor:
+    first = (x.float() * decay) @ weight.float()
+    return (first * gate.float() @ weight.float().T).to(x.dtype)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_operands_of_one_product_may_be_cut_and_the_result_of_another_stored(seed: int) -> None:
+    x = normal(400, 96, seed=seed).abs().bfloat16()
+    decay, weight = normal(400, 96, seed=seed + 10).abs(), normal(96, 64, seed=seed + 20).bfloat16()
+    gate = normal(400, 64, seed=seed + 30).bfloat16()
+    truth = _truth(_two_products, [x, decay, weight, gate], x, seed)
+    first = (_cut(x.float() * decay) @ weight.float()).bfloat16()
+    mixed = (_cut(first.float() * gate.float()) @ weight.float().T).to(x.dtype)
+    assert measure(mixed, truth).share < 0.9
+    assert not measure((mixed.float() * 0.99).to(x.dtype), truth).passed
+    summed = torch.zeros_like(mixed)
+    for term in range(64):  # sums in 16 bits
+        summed += (first * gate)[:, term, None] * weight[:, term]
+    assert not measure(summed, truth).passed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_operands_are_cut_a_number_of_tf32_may_lose_a_step(seed: int) -> None:
+    """The reference multiplies by exactly 1, a kernel by a number one rounding below it."""
+    x, weight = normal(300, 64, seed=seed).bfloat16(), normal(64, 96, seed=seed + 1).bfloat16()
+    last = normal(300, seed=seed + 2)
+
+    def reference(x: Tensor, weight: Tensor, last: Tensor) -> Tensor:
+        kept = (last - last).exp().unsqueeze(-1) * x.float()
+        return kept @ weight.float()
+
+    kernel = _cut((1.0 - 2.0**-24) * x.float()) @ weight.float()
+    truth = _truth(reference, [x, weight, last], kernel, seed)
+    assert measure(kernel, truth).share < 0.9
+    assert not measure(kernel * 0.99, truth).passed
+
+
 def test_a_family_without_intermediates_has_no_programs() -> None:
     for precision, few, count in (
         (Precision.STRICT, False, 0),

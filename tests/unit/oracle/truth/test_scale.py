@@ -6,7 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.truth import scale as trust_scale
+from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.types import OutputTruth
+from tests.support.oracle_cases import spec
 
 _ROWS, _COLUMNS = 8192, 128
 
@@ -60,3 +64,69 @@ def test_columns_and_rows_without_noise_stay_without() -> None:
     assert bool((found[:, 40] == 0).all())
     assert bool((found[9] == 0).all())
     assert bool(torch.isfinite(found).all())
+
+
+_TOKENS, _WIDTH = 24, 16
+
+
+def _attended(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor, upstream: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of q, k and decay where a state that begins with 0 decays each token."""
+    given = [one.detach().requires_grad_() for one in (q, k, decay)]
+    with torch.enable_grad():
+        state, outputs = q.new_zeros(*q.shape[1:], v.shape[-1]), []
+        for token in range(_TOKENS):
+            state = state * given[2][token].exp()[:, None, None]
+            state = state + given[1][token].unsqueeze(-1) * v[token].unsqueeze(-2)
+            outputs.append((given[0][token].unsqueeze(-1) * state).sum(-2))
+        made = torch.autograd.grad(torch.stack(outputs), given, upstream)
+    return made[0], made[1], made[2]
+
+
+def _summed(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, upstream: Tensor) -> Tensor:
+    """Return the gradient of the decay as kernels have it: summed from the last token on."""
+    grad_q, grad_k, _ = _attended(q, k, v, decay, upstream)
+    return ((q * grad_q).sum(-1) - (k * grad_k).sum(-1)).flip(0).cumsum(0).flip(0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gradient_that_is_a_running_sum_may_end_in_its_roundings(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [(_TOKENS, 20, _WIDTH)] * 3 + [(_TOKENS, 20), (_TOKENS, 20, _WIDTH)]
+    inputs = [torch.randn(*shape, generator=generator) for shape in shapes]
+    inputs[3] = -inputs[3].abs() / 4
+
+    def truth(*, gradients: bool) -> OutputTruth:
+        made = make_truth(
+            lambda *given: _attended(*given)[2],
+            inputs,
+            [spec("float32", "tokens", "heads")],
+            seed=seed,
+            gradients=gradients,
+        )
+        return made.outputs[0]
+
+    summed, found = _summed(*inputs), truth(gradients=True)
+    assert bool((found.value[0] == 0).all())
+    assert bool((summed[0] != 0).any())
+    assert not compare(summed, truth(gradients=False)).passed
+    assert compare(summed, found).share < 0.9
+    exclusive = torch.cat([summed[1:], summed[:1]])
+    garbage = summed.clone()
+    garbage[0, 3] += 1e-4 * float(found.value.square().mean().sqrt())
+    for wrong in (exclusive, garbage, summed * 1.001):
+        assert not compare(wrong, found).passed
+
+
+def test_zeros_between_numbers_and_gradients_of_zeros_stay_exact() -> None:
+    value = torch.ones(4, 6, dtype=torch.float64)
+    value[1:3, 2] = 0.0
+    value[:, 0] = 0.0
+    noise = torch.zeros_like(value)
+    found = trust_scale.with_running_floor(noise, value, 2.0**-24)
+    assert bool((found[1:3, 2] == 0).all())
+    assert bool((found[:, 0] > 0).all())  # a row's sum ends there
+    assert bool((found[:, 1:] == 0).all())
+    zeros = torch.zeros(4, 6, dtype=torch.float64)
+    assert bool((trust_scale.with_running_floor(noise, zeros, 2.0**-24) == 0).all())

@@ -35,7 +35,6 @@ from cuassay_guard.sampled.judging import Judgement, judge_call
 from cuassay_guard.trusted import Where, import_operator, import_root
 
 _NICE = 10
-_DRAWS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,6 @@ from cuassay_loops.results import Preset
 
 THETA = 10_000.0
 POSITIONS = 4096  # rows of the rotary tables
-IGNORED = -100
 
 
 class Block(nn.Module):

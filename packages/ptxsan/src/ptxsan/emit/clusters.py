@@ -14,7 +14,6 @@ from ptxsan.syntax import Address, Instruction, Symbol
 
 _HERE = (("i64", "%thread.i"), ("i64", "%block.i"), ("i64", "%launch.i"))
 _LOW = layout.RANK_UNIT - 1
-_FIELD = (31 << 27) | _LOW
 
 
 @emits("barrier", where=lambda ins: "cluster" in ins.parts)

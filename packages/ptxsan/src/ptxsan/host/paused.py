@@ -9,6 +9,7 @@ ended. Where nobody is left who could help, its blocks wait for ever: a deadlock
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -80,6 +81,10 @@ class Paused(Generic[_Result]):
         if self._error is not None:
             raise self._error
         return self._result[0]
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """Return nothing that keeps the host away: it is of this process."""
+        return contextlib.nullcontext()
 
     def wait(self, *, moved: bool) -> bool:
         """Called by the launch whose blocks all wait: return whether to look at memory again."""

@@ -26,7 +26,6 @@ from ptxsan.prove.terms import (
     Le,
     Ne,
     Poly,
-    atoms_of,
     conjunction,
     decided,
     disjunction,
@@ -431,8 +430,3 @@ def _converted(step: Step) -> Value | None:
         # A narrow result fills its register by its sign, as cvt's documentation has it.
         return step.numbers.canonical(held, int(to[1:]), step.path, signed=to[0] == "s")
     return step.number(step.one.operands[1], source)
-
-
-def steering(formula: Formula) -> bool:
-    """Whether a formula depends on what memory holds."""
-    return any(atom.data for atom in atoms_of(formula))

@@ -71,9 +71,6 @@ def export(signature: str, name: str = "") -> Callable[[F], F]:
     return register
 
 
-runtime_function = export
-
-
 @cache
 def address(name: str) -> int | None:
     """Return the address of an exported function, compiled on first use; None if unknown."""

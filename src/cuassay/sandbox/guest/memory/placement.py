@@ -127,9 +127,13 @@ def copy_into(target: torch.Tensor, source: torch.Tensor) -> None:
 
 
 def fill(tensor: torch.Tensor, poison: Poison, answer: torch.Tensor | None = None) -> None:
-    """Fill a contiguous tensor with the pattern; `answer` serves NEGATED and RIGHT."""
+    """Fill a contiguous tensor with the pattern; `answer` serves NEGATED and RIGHT.
+
+    No version counter tells of it, as with `copy_into`.
+    """
     if tensor.numel() == 0 or poison is Poison.NONE:
         return
+    tensor = _ALIAS(tensor)
     wanted = poison in (Poison.NEGATED, Poison.RIGHT)
     if (
         wanted

@@ -371,7 +371,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                 case "call":
                     arguments, names = slots[request["slot"]], request["outputs"]
                     held.pop(request["result"], None)
-                    byte = request.get("fill")
+                    byte, part, happened = request.get("fill"), request.get("part"), False
                     if byte is not None and perturb is not None:
                         perturb(-6, byte ^ 0xFF or 0x100)
                     if later is not None:
@@ -382,11 +382,14 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         if followed and request["follow"]:
                             watched[0]()
                             followed[0]()
+                        if part:
+                            watched[4](part, arguments)
                         returned = function(*arguments)
                     finally:
                         if followed:
                             followed[1]()
                             watched[1]()
+                            happened = watched[4](None, arguments)
                         if byte is not None and perturb is not None:
                             perturb(-6, 0)
                     if device != "cpu":
@@ -448,8 +451,8 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         elif one is None:
                             item |= {"kind": "none", "type_name": "NoneType"}
                         items.append(item)
-                    reply = {"items": items, "container": container}
-                    if followed and request["follow"]:
+                    reply = {"items": items, "container": container, "exchanged": happened}
+                    if followed and (request["follow"] or part):
                         reply["ran"] = followed[2]() | watched[2]()
                     del found, one, own
                 case "back":

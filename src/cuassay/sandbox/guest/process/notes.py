@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import dis
+import gc
 import importlib.machinery
-import operator
 import os
 import sys
 import threading
@@ -24,16 +24,7 @@ _TRACERS = (
     "torch.cond", "torch.nn.attention.flex_attention",
 )  # fmt: skip
 _FOLLOWED = 1 << 18  # instructions of a call: 60 ms
-# What joins two operands, and for which of its operands one may be too small to matter.
-_JOINS = {
-    "add": "sum", "sub": "sum", "mul": "product", "div": "quotient", "lerp": "blend",
-    "maximum": "largest", "fmax": "largest", "clamp_min": "largest",
-    "minimum": "least", "fmin": "least", "clamp_max": "least",
-    "addcmul": "change", "addcdiv": "change", "addmm": "change", "addmv": "change",
-    "addbmm": "change", "baddbmm": "change", "addr": "change", "hypot": "change",
-    "logaddexp": "change",
-}  # fmt: skip
-_FAINT = 2.0**-10  # of what a part is added to; of 1, what a factor differs from it by
+_OPERANDS = 3  # of an operation, each of which may take the place of what it comes to
 
 
 def follow(  # noqa: C901, PLR0915  # its names are bound before anything is loaded
@@ -186,44 +177,62 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     folder: str,
     needs: tuple[Any, ...] = (
         sys, os.path, os.sep, ast, importlib.machinery.SourceFileLoader, types.CodeType, warnings,
-        os.walk, _TRACERS, operator, _JOINS, _FAINT,
+        os.walk, _TRACERS, _OPERANDS, gc.get_objects,
     ),
 ) -> tuple[
-    Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None]
+    Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None],
+    Callable[[list[Any] | None, list[Any]], bool],
 ]:  # fmt: skip
-    """Return `begin` and `end`, between which values of expressions are noted, `found`, `forget`.
+    """Return `begin` and `end`, between which values of expressions are noted, and three more.
 
     Of code below `folder` that is imported from now on, in functions that Python runs: comparisons,
     calculations, calls, selections by an index, and their operands, but for tests of branches,
-    which `follow` notes. `found` returns `values` and `terms`. Of values it has for each file
+    which `follow` notes. `found` returns `values` and `parts`. Of values it has for each file
     `[line, column, last line, end, value, ...]` with at most two values, as text. A number is its
     own; a mask `true` where an element of it is, `false` where one is not; another tensor `zeros`,
-    and `some` where not all of it is zero. Of terms it has `[line, column, last line, end, felt]`:
-    whether a part of a sum was more than a thousandth of what it was added to, a factor differed by
-    as much from 1, or one of two was the chosen one, in one element at least. Of code that a
-    compiler traces nothing is noted.
+    a number and `everywhere` where all of it is that number, else two values. Of parts it has
+    `[line, column, last line, end, what, ...]`: what may take the place of the expression's value,
+    `zero`, `true`, `false`, or an operand by its place. `exchange` with such a part `[file, line,
+    column, last line, end, what]` lets that happen in the call that begins, in which nothing is
+    noted; with None it ends that and returns whether it happened. With `["", -1]` the tensors that
+    the process holds after the call are remembered; with `["", number]` the one of this number, of
+    those that a later call on other values has changed, is spoiled before a call and put back
+    after it. Arguments, which are given too, are none of them. `found` returns as `kept` where the
+    spoiled one was read, `[line, column, last line, end]`, and as `traced` the file and line of
+    code that a compiler traces: then nothing is noted.
     """
     python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
-    operators, joins, share = needs[9:]
+    most, objects = needs[9:]
     root = path.realpath(folder).rstrip(separator) + separator
     whole, join, exists, number_of = path.realpath, path.join, path.exists, id
     torch: Any = python.modules["torch"]
     base, no_grad, plain = torch._C.TensorBase, torch.no_grad, torch._C.DisableTorchFunction
-    some, every, count = base.any, base.all, base.numel
-    dtype_of, layout_of, device_of = (
-        getattr(base, name).__get__ for name in ("dtype", "layout", "device")
+    some, every, count, ends_of = base.any, base.all, base.numel, torch.aminmax
+    zeros, ones = torch.zeros_like, torch.ones_like
+    converted, floats = base.to, base.is_floating_point
+    storage, copied, put, same = base.untyped_storage, base.clone, base.copy_, torch.equal
+    dtype_of, layout_of, device_of, shape_of = (
+        getattr(base, name).__get__ for name in ("dtype", "layout", "device", "shape")
     )
+    numbers = python.modules.get("numpy")
+    names = ("float64", "float32", "int64", "int32", "bool_") if numbers else ()
     tensor, strided, mask, cpu = torch.Tensor, torch.strided, torch.bool, torch.device("cpu")
-    scalars, text_of, kind_of, begins = {bool, int, float}, repr, type, str.startswith
-    get = getattr
+    scalars = {bool, int, float, *(getattr(numbers, name) for name in names)}
+    text_of, kind_of, begins = repr, type, str.startswith
     known = python.stdlib_module_names | {"torch"}
     spans: list[tuple[str, tuple[int, int, int, int]]] = []
     values: dict[int, set[str]] = {}
     full: set[int] = set()
     fresh: set[int] = set()
-    felt: dict[int, bool] = {}
-    settled: set[int] = set()  # operands of which no more is to be said
-    weighed: set[int] = set()  # those of which something new is
+    operands: list[tuple[int, ...]] = []  # of each expression, the numbers of its operands
+    waiting: set[int] = set()  # operands whose operation has not been met yet
+    latest: dict[int, Any] = {}  # what operands came to
+    parts: dict[int, list[str]] = {}
+    fresh_parts: set[int] = set()
+    exchanging, changing, how, happened = False, -1, "", False
+    remembered: list[Any] = []
+    spoiled: list[Any] = []  # a tensor, and what it held
+    read: set[int] = set()  # where it was read
     parsed: dict[str, tuple[bytes, Any]] = {}  # files that were not imported yet
     active = False
     marker = f"note {number_of(spans)}"
@@ -234,15 +243,65 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 if device_of(value) != cpu or layout_of(value) is not strided or not count(value):
                     return ()
                 held = bool(some(value))
-                if dtype_of(value) is not mask:
-                    return ("zeros", "some") if held else ("zeros",)
-                return ("true",) * held + ("false",) * (not every(value))
+                if dtype_of(value) is mask:
+                    return ("true",) * held + ("false",) * (not every(value))
+                if not held:
+                    return ("zeros",)
+                least, largest = ends_of(value)
+                return (
+                    (f"{least.item():.6g} everywhere",) if least == largest else ("one", "another")
+                )
         except Exception:
             return ()
 
+    def offer(number: int, value: Any) -> None:
+        """Note what may take the place of a value, and of the numbers that it was made of."""
+        of = operands[number]
+        if kind_of(value) is tensor:
+            kind = dtype_of(value)
+            made = ["true", "false"] if kind is mask else ["zero"]
+            for place, operand in enumerate(of[:most]):
+                one = latest.get(operand)
+                if kind_of(one) in scalars:
+                    if operand not in parts:
+                        parts[operand] = ["zero"]
+                        fresh_parts.add(operand)
+                elif kind_of(one) is tensor and one is not value:
+                    masks = (dtype_of(one) is mask) is (kind is mask)
+                    if masks and floats(one) is floats(value) and shape_of(one) == shape_of(value):
+                        made.append(text_of(place))
+            parts[number] = made
+            fresh_parts.add(number)
+        waiting.difference_update(of)
+        for operand in of:
+            latest.pop(operand, None)
+
+    def instead(value: Any) -> Any:
+        """Return what takes the place of a value."""
+        with plain():
+            if how in ("0", "1", "2"):
+                return converted(latest[operands[changing][int(how)]], dtype_of(value))
+            if kind_of(value) is tensor:
+                return ones(value) if how == "true" else zeros(value)
+            return not value if kind_of(value) is bool else kind_of(value)(0)
+
     def note(number: int, value: Any) -> Any:
-        if active and number not in full:
+        nonlocal happened
+        if exchanging:
+            if number in waiting:
+                latest[number] = value
+            if number == changing:
+                value, happened = instead(value), True
+            elif spoiled and value is spoiled[0]:
+                read.add(number)
+        elif active:
             kind = kind_of(value)
+            if number in waiting:
+                latest[number] = value
+            if kind is tensor and number not in parts:
+                offer(number, value)
+            if number in full:
+                return value
             if kind in scalars or kind is str:
                 found: tuple[str, ...] = (text_of(value)[:40],)
             elif kind is tensor:
@@ -257,123 +316,42 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     full.add(number)
         return value
 
-    def is_number(value: Any) -> bool:
-        kind = kind_of(value)
-        if kind is not tensor:
-            return kind in scalars
-        usual = device_of(value) == cpu and layout_of(value) is strided
-        return bool(usual and count(value) and dtype_of(value).is_floating_point)
-
-    def weigh(kind: str, numbers: tuple[int, ...], *operands: Any) -> None:
-        """Note for each of the last operands whether it matters beside the others."""
-        kinds = {kind_of(one) for one in operands}
-        if kinds <= {bool, int} or not all(map(is_number, operands)):
-            return
-        try:
-            with no_grad(), plain():
-                for place, number in enumerate(numbers, len(operands) - len(numbers)):
-                    if felt.get(number):
-                        continue
-                    one, other = operands[place], operands[1 - place]
-                    if kind == "quotient" and not place:  # what is divided
-                        settled.add(number)
-                        continue
-                    if kind in ("largest", "least"):
-                        large, there = one > other if kind == "largest" else one < other, True
-                    elif kind == "change":
-                        large, there = abs(one - other) > abs(other) * share, True
-                    else:
-                        # A tensor of zeros, or a number that is 1, is a value: `values` has it.
-                        scaled = kind in ("product", "quotient")
-                        size = abs(one - 1.0 if scaled else one)
-                        large = size > (abs(other) if kind == "sum" else 1.0) * share
-                        there = True if scaled and kind_of(one) is tensor else size > 0
-                    now = bool(large if kind_of(large) is bool else some(large))
-                    if now or bool(there if kind_of(there) is bool else some(there)):
-                        weighed.update((number,) if felt.get(number) is not now else ())
-                        felt[number] = now
-        except Exception:
-            settled.update(numbers)
-        settled.update(one for one in numbers if felt.get(one))
-
-    def combine(number: int, name: str, left: Any, right: Any) -> Any:
-        if active and (number not in settled or number + 1 not in settled):
-            weigh(joins[name], (number, number + 1), left, right)
-        return operation[name](left, right)
-
-    def call(number: int, name: str, owner: Any, *operands: Any, **more: Any) -> Any:
-        if active and number not in settled:
-            given = (owner, *operands) if kind_of(owner) is tensor else operands
-            kind = joins[name.rstrip("_")]
-            if kind == "change" and kind_of(given[0]) is tensor:
-                before = given[0].clone() if name[-1:] == "_" else given[0]
-                after = get(owner, name)(*operands, **more)
-                weigh(kind, (number,), before, after)
-                return after
-            if len(given) == 2 + (kind == "blend"):
-                times = more.get("alpha", 1)
-                last = given[-1] if times == 1 else given[-1] * times
-                weigh(kind, (number,), given[0], last)
-        return get(owner, name)(*operands, **more)
-
-    def beside(number: int, kind: str, base: Any, value: Any) -> Any:
-        if active and number not in settled:
-            weigh(kind, (number,), base, value)
-        return value
-
-    operation = {
-        "add": operators.add, "sub": operators.sub, "mul": operators.mul, "div": operators.truediv,
-    }  # fmt: skip
-    named = {
-        syntax.Add: "add", syntax.Sub: "sub", syntax.Mult: "mul", syntax.Div: "div",
-    }  # fmt: skip
     computed = (syntax.Compare, syntax.BinOp, syntax.UnaryOp, syntax.Call, syntax.Subscript)
     operand = (syntax.Name, syntax.Attribute)
 
     class Noting(syntax.NodeTransformer):  # type: ignore[misc, name-defined]
         """Lets expressions in bodies of functions tell their values."""
 
-        def __init__(self, file: str, compilers: set[str]) -> None:
+        def __init__(self, file: str, compilers: set[str], modules: set[str]) -> None:
             self.file, self.compilers, self.inside = file, compilers, False
+            self.modules = modules
 
-        def told(self, node: Any) -> Any:
-            self.place(node)
-            return self.calling(note, node, len(spans) - 1, node)
-
-        def calling(self, function: Any, place: Any, *arguments: Any, keywords: Any = ()) -> Any:
-            """Return a call of one of the functions that note, where a node stands."""
-            given = [
-                one if isinstance(one, syntax.AST) else syntax.Constant(value=one)
-                for one in arguments
-            ]
-            mark = syntax.Constant(value=f"{marker} {function.__name__}")
-            made = syntax.Call(func=mark, args=given, keywords=list(keywords))
-            for one in (made, mark, *given):
-                if not hasattr(one, "lineno"):
-                    syntax.copy_location(one, place)
+        def told(self, node: Any, of: tuple[int, ...] = ()) -> Any:
+            """Return a call that notes what an expression comes to, with its operands' numbers."""
+            number = len(spans)
+            place = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+            spans.append((self.file, place))
+            operands.append(of)
+            waiting.update(of)
+            mark, which = syntax.Constant(value=marker), syntax.Constant(value=number)
+            made = syntax.Call(func=mark, args=[which, node], keywords=[])
+            for one in (made, mark, which):
+                syntax.copy_location(one, node)
+            made.number = number
             return made
 
-        def joined(self, node: Any) -> Any:
-            """Return a sum, product or quotient whose operands tell whether they matter."""
-            name = named.get(kind_of(getattr(node, "op", None)))
-            method = getattr(getattr(node, "func", None), "attr", "")
-            if isinstance(node, syntax.BinOp) and name:
-                first = len(spans)
-                for part in (node.left, node.right):
-                    self.place(part)
-                return self.calling(combine, node, first, name, node.left, node.right)
-            starred = any(isinstance(one, syntax.Starred) for one in getattr(node, "args", ()))
-            if method.rstrip("_") in joins and node.args and not starred:
-                self.place(node.args[-1])
-                of = node.func.value, *node.args
-                number = len(spans) - 1
-                return self.calling(call, node, number, method, *of, keywords=node.keywords)
-            return node
+        def is_of_module(self, node: Any) -> bool:
+            while isinstance(node, syntax.Attribute):
+                node = node.value
+            return isinstance(node, syntax.Name) and node.id in self.modules
 
-        def place(self, node: Any) -> None:
-            spans.append(
-                (self.file, (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset))
-            )
+        def as_operand(self, node: Any) -> Any:
+            """Return an operand that notes what it comes to; it was visited before."""
+            if isinstance(node, syntax.List | syntax.Tuple):
+                node.elts = [self.as_operand(one) for one in node.elts]
+            elif isinstance(node, operand) and not self.is_of_module(node):
+                return self.told(node)
+            return node
 
         def visit_FunctionDef(self, node: Any) -> Any:
             for decorator in node.decorator_list:
@@ -415,68 +393,83 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
             node.iter = self.visit(node.iter)
             return node
 
-        def generic_visit(self, node: Any) -> Any:
-            if not self.inside or not isinstance(node, computed):
-                return super().generic_visit(node)
-            loads = isinstance(getattr(node, "ctx", None), syntax.Load | None)
-            super().generic_visit(node)
-            if not loads:
-                return node
-            for name, field in list(syntax.iter_fields(node)):
-                if name in ("func", "keywords"):
-                    continue
-                if isinstance(field, list):
-                    field[:] = [
-                        self.told(one) if isinstance(one, operand) else one for one in field
-                    ]
-                elif isinstance(field, operand):
-                    setattr(node, name, self.told(field))
-            return self.told(self.joined(node))
-
-        def visit_AugAssign(self, node: Any) -> Any:
-            node.target, node.value = self.visit(node.target), self.visit(node.value)
-            if self.inside and isinstance(node.target, syntax.Name) and kind_of(node.op) in named:
-                self.place(node.value)
-                kind = joins[named[kind_of(node.op)]]
-                base = syntax.copy_location(syntax.Name(node.target.id, syntax.Load()), node.target)
-                number = len(spans) - 1
-                node.value = self.calling(beside, node.value, number, kind, base, node.value)
+        def visit_Expr(self, node: Any) -> Any:
+            node.value = self.visit(node.value)
+            if hasattr(node.value, "number"):  # nobody uses what it comes to
+                node.value = node.value.args[1]
             return node
 
-    functions = {f"{marker} {one.__name__}": one for one in (note, combine, call, beside)}
+        def generic_visit(self, node: Any) -> Any:
+            super().generic_visit(node)
+            if not self.inside or not isinstance(node, computed):
+                return node
+            if not isinstance(getattr(node, "ctx", None), syntax.Load | None):
+                return node
+            for name, field in list(syntax.iter_fields(node)):
+                if name == "func":
+                    if isinstance(field, syntax.Attribute):
+                        field.value = self.as_operand(field.value)
+                elif name == "keywords":
+                    for keyword in field:
+                        keyword.value = self.as_operand(keyword.value)
+                elif isinstance(field, list):
+                    field[:] = [self.as_operand(one) for one in field]
+                elif isinstance(field, operand):
+                    setattr(node, name, self.as_operand(field))
+            receiver = getattr(getattr(node, "func", None), "value", None)
+            several = [receiver, *syntax.iter_child_nodes(node)]
+            for one in several:  # the list grows by what lists and keywords hold
+                if isinstance(one, syntax.List | syntax.Tuple):
+                    several += one.elts
+                elif isinstance(one, syntax.keyword):
+                    several.append(one.value)
+            return self.told(node, tuple(one.number for one in several if hasattr(one, "number")))
+
+        def visit_Assign(self, node: Any) -> Any:
+            super().generic_visit(node)
+            plain = all(isinstance(one, syntax.Name | syntax.Tuple) for one in node.targets)
+            if self.inside and not plain:
+                node.value = self.as_operand(node.value)
+            return node
+
+        def visit_AugAssign(self, node: Any) -> Any:
+            super().generic_visit(node)
+            node.value = self.as_operand(node.value) if self.inside else node.value
+            return node
 
     def with_note(code: Any) -> Any:
         made = [
             with_note(one)
             if isinstance(one, code_type)
-            else functions.get(one, one)
-            if kind_of(one) is str
+            else note
+            if kind_of(one) is str and one == marker
             else one
             for one in code.co_consts
         ]
         return code.replace(co_consts=tuple(made))
 
-    def names_a_tracer(tree: Any) -> bool:
+    def names_a_tracer(tree: Any) -> int:
+        """Return the line of code that names what traces, which is more than to import it; or 0."""
         homes: dict[str, str] = {}
-        used: list[str] = []
         for one in syntax.walk(tree):
             if isinstance(one, syntax.Import):
-                used += [name.name for name in one.names]
                 homes |= {name.asname: name.name for name in one.names if name.asname}
             elif isinstance(one, syntax.ImportFrom) and one.module and not one.level:
-                come = {name.asname or name.name: f"{one.module}.{name.name}" for name in one.names}
-                used += come.values()
-                homes |= come
+                homes |= {n.asname or n.name: f"{one.module}.{n.name}" for n in one.names}
         for one in syntax.walk(tree):
             parts: list[str] = []
+            line = getattr(one, "lineno", 0)
             while isinstance(one, syntax.Attribute):
                 parts.insert(0, one.attr)
                 one = one.value
-            if parts and isinstance(one, syntax.Name):
-                used.append(".".join([homes.get(one.id, one.id), *parts]))
-        return any(f"{name}.".startswith(f"{tracer}.") for name in used for tracer in tracers)
+            if isinstance(one, syntax.Name):
+                name = ".".join([homes.get(one.id, one.id), *parts])
+                if any(f"{name}.".startswith(f"{tracer}.") for tracer in tracers):
+                    return line
+        return 0
 
-    def is_traced() -> bool:
+    def find_tracer() -> list[Any]:
+        """Return the file and line that first name what traces; nothing where none does."""
         for place, _, names in walk(root):
             for name in names:
                 if name.endswith(".py"):
@@ -485,11 +478,11 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     try:
                         tree = syntax.parse(text)
                     except (SyntaxError, ValueError, RecursionError, MemoryError):
-                        return True
-                    if names_a_tracer(tree):
-                        return True
+                        return [join(place, name)[len(root) :], 1]
+                    if line := names_a_tracer(tree):
+                        return [join(place, name)[len(root) :], line]
                     parsed[join(place, name)] = text, tree
-        return False
+        return []
 
     real = loader.get_code
 
@@ -502,17 +495,18 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
             before, tree = parsed.pop(place, (None, None))
             if before != text:  # it is imported once more, or was written meanwhile
                 tree = syntax.parse(text)
-            compilers = set()
+            compilers, modules = set(), set()
             for one in syntax.walk(tree):
                 if not isinstance(one, syntax.Import | syntax.ImportFrom):
                     continue
                 level = getattr(one, "level", 0)
                 for name in one.names:
+                    modules.add(name.asname or name.name.partition(".")[0])
                     top = (getattr(one, "module", None) or name.name).partition(".")[0]
                     own = level or exists(join(root, top)) or exists(join(root, f"{top}.py"))
                     if top not in known and not own:
                         compilers.add(name.asname or name.name.partition(".")[0])
-            noting = Noting(place[len(root) :], compilers)
+            noting = Noting(place[len(root) :], compilers, modules)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a text is no function
                 made = compile(noting.visit(tree), self.path, "exec", dont_inherit=True)
@@ -520,7 +514,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return real(self, fullname)
 
-    if is_traced():
+    tracer_at = find_tracer()
+    if tracer_at:
         parsed.clear()
     else:
         loader.get_code = get_code
@@ -532,22 +527,85 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     def end() -> None:
         nonlocal active
         active = False
+        latest.clear()
+
+    def held(arguments: list[Any]) -> list[Any]:
+        """Return the tensors of the process, but for what this remembers and is given."""
+        with no_grad(), plain():
+            given = {storage(one).data_ptr() for one in arguments if kind_of(one) is tensor}
+            own = {number_of(one) for one in (*remembered, *spoiled)}
+            return [
+                one
+                for one in objects()
+                if kind_of(one) is tensor
+                and number_of(one) not in own
+                and device_of(one) == cpu
+                and layout_of(one) is strided
+                and count(one)
+                and storage(one).data_ptr() not in given
+            ]
+
+    def spoil(number: int, arguments: list[Any]) -> bool:
+        with no_grad(), plain():
+            changed = [
+                one
+                for one in held(arguments)
+                if not any(
+                    shape_of(one) == shape_of(old) and dtype_of(one) == dtype_of(old)
+                    and same(one, old) for old in remembered
+                )
+            ]  # fmt: skip
+            if number >= len(changed):
+                return False
+            one = changed[number]
+            spoiled[:] = [one, copied(one)]
+            put(one, ~one if dtype_of(one) is mask else one + 1)
+            return True
+
+    def exchange(part: list[Any] | None, arguments: list[Any]) -> bool:
+        nonlocal exchanging, changing, how, happened
+        did = happened
+        latest.clear()
+        if part is None:
+            if spoiled:
+                with no_grad(), plain():
+                    put(*spoiled)
+                spoiled.clear()
+            if exchanging and changing < -1:
+                remembered.clear()
+                with no_grad(), plain():
+                    remembered[:] = [copied(one) for one in held(arguments)]
+            exchanging, changing, happened = False, -1, False
+            return did
+        exchanging, (file, *span) = True, part
+        if file:
+            how = span.pop()
+            changing = spans.index((file, tuple(span)))
+            waiting.clear()
+            waiting.update(operands[changing])
+        elif span[0] < 0:
+            changing, happened = -2, True
+        else:
+            happened = spoil(span[0], arguments)
+        return did
 
     def found() -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for number in fresh:
-            file, span = spans[number]
-            made.setdefault(file, []).append([*span, *values[number]])
-        terms: dict[str, Any] = {}
-        for number in weighed:
-            file, span = spans[number]
-            terms.setdefault(file, []).append([*span, felt[number]])
-        fresh.clear()
-        weighed.clear()
-        return {"values": made, "terms": terms}
+        made: dict[str, Any] = {"values": {}, "parts": {}, "traced": tracer_at}
+        for name, ready, said in (("values", fresh, values), ("parts", fresh_parts, parts)):
+            for number in ready:
+                file, span = spans[number]
+                made[name].setdefault(file, []).append([*span, *said[number]])
+            ready.clear()
+        if read:
+            made["kept"] = {}
+        for number in read:
+            made["kept"].setdefault(spans[number][0], []).append(list(spans[number][1]))
+        read.clear()
+        return made
 
     def forget() -> None:
-        for kept in (values, full, fresh, felt, settled, weighed):
+        for kept in (values, full, fresh, parts, fresh_parts):
             kept.clear()
+        waiting.update(*operands)
 
-    return begin, end, found, forget
+    return begin, end, found, forget, exchange

@@ -75,6 +75,14 @@ class Place:
         return self.rank // self.groups
 
 
+def _let_kernels_meet(folder: Path) -> None:
+    """Let kernels that the PTX machine executes wait for what those of other ranks write."""
+    from cuassay.build.machine import launch
+
+    if launch.lock_of_ranks is None:
+        launch.lock_of_ranks = os.open(folder / "kernels", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+
+
 def takes_group(function: Callable[..., object]) -> bool:
     """Whether a function of a rank has a parameter `group`."""
     try:
@@ -138,8 +146,11 @@ class Member:
             dist.barrier(device_ids=[place.device.number])
         else:
             open_world(self, rank=place.rank, size=place.world, store=store)
-            shared = symmetric.install(Path(place.store).parent)
-            install_operators(shared, key="CUDA" if place.device.on_gpu else "CPU")
+            on_gpu = place.device.on_gpu
+            folder = Path(place.store).parent
+            met = (lambda: None) if on_gpu else lambda: _let_kernels_meet(folder)
+            shared = symmetric.install(folder, on_gpu=on_gpu, met=met)
+            install_operators(shared, key="CUDA" if on_gpu else "CPU")
         if place.groups > 1:
             made = [
                 dist.new_group(list(range(one, place.world, place.groups)))

@@ -144,6 +144,3 @@ class Holds:
 
     returned: Sequence[Sequence[tuple[str, Sent | str]]]
     inputs: Sequence[Sequence[Sent | str]]
-
-
-FromRank: TypeAlias = Joined | Arrives | Posts | Waits | Gives | Ends | Holds

@@ -54,7 +54,10 @@ from cuassay.sandbox.guest.ranks.messages import (
 from cuassay.sandbox.guest.ranks.start import Recipe, start
 
 _JOINS_S = 50.0  # until a rank has built its function and has met the others
-_SILENT_S = 30.0  # a rank that says nothing for so long does not return
+# Ranks that say nothing for so long do not return, unless one computes: on a CPU that many share,
+# kernels are compiled and executed there. They are waited for so often.
+_SILENT_S, _PATIENCE = 30.0, 4
+_COMPUTED_S = 1.0  # of the processor; one that waits for memory of another rank needs half of it
 
 
 class _Is(Enum):
@@ -85,12 +88,25 @@ class _Rank:
     asked: Connection
     state: _Is = _Is.OVER
     since: float = 0.0
+    computed_s: float = 0.0  # of the processor, by then
     waits: int = 0
     meetings: dict[int, tuple[Operation, Meeting[_Posted], _Posted]] = field(default_factory=dict)
 
     def becomes(self, state: _Is) -> None:
         """Note what it does from now on."""
         self.state, self.since = state, time.monotonic()
+        self.computed_s = self._clock()
+
+    @property
+    def computes(self) -> bool:
+        """Whether its process has computed since."""
+        return self._clock() - self.computed_s > _COMPUTED_S
+
+    def _clock(self) -> float:
+        """Return the processor's seconds of its process; 0 where it is gone."""
+        with suppress(OSError):
+            return time.clock_gettime((~self.process << 3) | 2)  # as clock_getcpuclockid has it
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +145,8 @@ class World:
         self._meetings: Meetings[_Posted] = Meetings()
         self._ranks: list[_Rank] = []
         self._timing = Timing()
-        self._groups = groups
+        self._groups, self._on_gpu = groups, device.on_gpu
+        self._silences = 0  # in a row, in which a rank computed
         folder = tempfile.mkdtemp(prefix="ranks-")
         gpus = torch.cuda.device_count() if device.on_gpu else 0
         if not device.on_gpu:
@@ -322,10 +339,21 @@ class World:
                     case _:
                         raise RanksStuckError(f"rank {rank.number} sent {type(letter).__name__}")
         if not ready and not held:
+            self._be_patient(running)
+
+    def _be_patient(self, running: Sequence[_Rank]) -> None:
+        """Wait anew for ranks that said nothing, if one computes; else raise."""
+        self._silences += 1
+        # On a GPU a process computes while it waits for a kernel.
+        computes = any(rank.computes for rank in running) and not self._on_gpu
+        if not computes or self._silences >= _PATIENCE:
             raise self._stuck()
+        for rank in running:  # some wait for what the others compute
+            rank.becomes(rank.state)
 
     def _receive(self, rank: _Rank) -> Any:
         """Return a rank's next letter. Raises RankRaisedError where its process has ended."""
+        self._silences = 0
         try:
             return rank.channel.recv()
         except (EOFError, OSError):

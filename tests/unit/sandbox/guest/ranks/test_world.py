@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -215,6 +216,19 @@ def test_a_rank_that_spins_is_named_with_its_line(
         opened(spins, 2).run(_calls(2), Timing())
     assert "rank 1 does not return" in str(raised.value)
     assert "rank 0 waits in all_reduce" in str(raised.value)
+
+
+def test_a_rank_that_computes_is_waited_for(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    def computes(x: torch.Tensor) -> torch.Tensor:
+        until = time.process_time() + (0.6 if dist.get_rank() == 1 else 0.0)
+        while time.process_time() < until:
+            pass
+        return summed(x)
+
+    monkeypatch.setattr("cuassay.sandbox.guest.ranks.world._SILENT_S", 0.25)
+    monkeypatch.setattr("cuassay.sandbox.guest.ranks.world._PATIENCE", 1000)
+    monkeypatch.setattr("cuassay.sandbox.guest.ranks.world._COMPUTED_S", 0.0)
+    opened(computes, 2).run(_calls(2), Timing())
 
 
 _FIRST_MEMORY = """

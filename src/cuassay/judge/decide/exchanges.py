@@ -1,0 +1,411 @@
+"""Parts of a candidate's code that decide nothing: other values in their place change no result.
+
+The values of expressions that tensors come from are exchanged, one at a time, in calls on cases
+that were judged: by zeros, by a mask that holds nowhere or everywhere, or by one of the operands,
+as if the operation were not there. What the judge accepts all the same in every case is code whose
+purpose no judged call has seen: a wrong branch as arithmetic, such as `y * (1 + 0.1 * near)`.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuassay.checks.base import done
+from cuassay.checks.judgement import is_wrong
+from cuassay.checks.kernels.facts import cleaned_text
+from cuassay.errors import CuassayError
+from cuassay.inputs.geometry import elements
+from cuassay.judge.decide.structure import matched
+from cuassay.judge.decide.tried import called
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate, SourceFile
+from cuassay.model.case import Case
+from cuassay.model.python_text import parse_python
+from cuassay.model.reached import Exchange, Instead, Reached, Span, Spoiled
+from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario, Step
+from cuassay.model.scope import Unreached
+from cuassay.model.trace import StepDone, StepRaised
+from cuassay.sandbox.host.waits import run_now
+from cuassay.sandbox.ran import Ran
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from cuassay.checks.base import Trial
+    from cuassay.judge.checking import Checked
+    from cuassay.model.trace import ResultItem
+
+    RunExchanged = Callable[[Scenario], Coroutine[Any, Any, Ran | None]]
+
+_NO_TIME = "no time was left to exchange all parts of its code"
+_TEXT = 76  # characters of an expression
+_CALL_S = 5.0
+_ELEMENTS = 1 << 17  # of inputs and outputs of a call
+_KEPT, _KEPT_CASES = 6, 2  # tensors that calls keep, and cases on which they are spoiled
+_AT_ONCE = 64  # exchanges of a scenario
+_GROSS = 0.05  # of the norm of an output: no rounding differs by as much
+_OPERANDS = (Instead.FIRST, Instead.SECOND, Instead.THIRD)
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+# Whose results hold nothing yet, or hold what another number would do as well for.
+_MAKING = ("empty", "zeros", "ones", "full", "new_")
+# What changes the form of a tensor or its rounding, which need not show.
+_FORMS = (
+    "float", "half", "bfloat16", "double", "to", "type", "type_as", "contiguous", "clone", "detach",
+    "cpu", "cuda", "view", "reshape", "expand", "expand_as", "broadcast_to", "flatten", "squeeze",
+    "unsqueeze", "as_tensor", "asarray", "pad", "requires_grad_", "view_as", "reshape_as", "apply",
+    "round", "real",
+)  # fmt: skip
+
+
+def idle_parts(
+    trial: Trial,
+    candidate: Candidate,
+    run: RunExchanged,
+    checked: Checked,
+    reached: Reached,
+) -> tuple[Unreached, ...]:
+    """Return the parts of a candidate's Python files in whose place other values do as well.
+
+    Nothing where the candidate does not run in a process apart, which alone exchanges values.
+    """
+    trees = dict(_trees(candidate))
+    left = [one for path, (source, tree) in trees.items() for one in _offers(source, tree, reached)]
+    same: set[Exchange] = set()
+    cases = _cases(trial, checked)[: trial.effort.exchange_cases]
+    end = time.monotonic() + trial.effort.exchange_s
+    # One call each first. What that leaves is asked again after a call on other values, with the
+    # same exchange: there it matters what tells whether a kept result may be used again.
+    turns: list[tuple[Case, ...]] = [(case,) for case in cases]
+    for number, case in enumerate(cases[: trial.effort.exchange_histories]):
+        turns.append((case, replace(case, seed=trial.seed("exchange", number))))
+    for turn in turns:
+        kept: list[Exchange] = []
+        for first in range(0, len(left), _AT_ONCE):
+            for one, right in _tried(trial, run, turn, left[first : first + _AT_ONCE], end):
+                if right is not False:
+                    kept.append(one)
+                if right:
+                    same.add(one)
+        left = kept
+    found = same.intersection(left)
+    kept_at = _kept(trial, run, cases[:_KEPT_CASES], end) if trees else {}
+    untried = Unreached(file=candidate.entry_file, line=1, last=1, test=_NO_TIME)
+    return (
+        *(
+            one
+            for source, tree in trees.values()
+            for one in (*_named(source, tree, found), *_named_kept(source, tree, kept_at))
+        ),
+        *((untried,) if left and time.monotonic() > end else ()),
+    )
+
+
+def _trees(candidate: Candidate) -> Iterator[tuple[str, tuple[SourceFile, ast.Module]]]:
+    for source in candidate.sources:
+        if source.path.endswith(".py") and source.path != candidate.adapter:
+            try:
+                yield source.path, (source, parse_python(source.text))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+
+
+def _cases(trial: Trial, checked: Checked) -> list[Case]:
+    """Return the small cases that were judged by truth: first one of each kind of values."""
+    found: dict[str, Case] = {}
+    for check, scenario in checked.right:
+        if check.grades or check.asks_right:
+            for case in called(scenario, read=True):
+                found.setdefault(serial.dumps(case), case)
+    size = {key: elements(trial.problem, case.axes) for key, case in found.items()}
+    small = [key for key in found if size[key] <= _ELEMENTS]
+    middle = sorted(size[key] for key in small)[len(small) // 2] if small else 0
+    small.sort(key=lambda key: abs(size[key] - middle))
+    turns, seen = dict[str, int](), Counter[str]()
+    for key in small:
+        kind = serial.dumps((found[key].fills, found[key].scalars))
+        turns[key] = seen[kind]
+        seen[kind] += 1
+    return [found[key] for key in sorted(small, key=turns.__getitem__)]
+
+
+def _offers(source: SourceFile, tree: ast.Module, reached: Reached) -> Iterator[Exchange]:
+    """Return what may be exchanged in a file, but for what need not show."""
+    parts = reached.parts.get(source.path, {})
+    settings = {name for one in tree.body for name in _targets(one)}
+    loaded = {
+        one.id
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)
+    }
+    unused = {
+        id(one.value)
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Assign) and (names := _targets(one)) and not loaded & set(names)
+    }
+
+    forms = {
+        id(part)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        for part in _parts_for_their_form(call)
+    }
+
+    def may(node: ast.expr, instead: Instead) -> bool:
+        if _is_setting(node, settings) or id(node) in unused or id(node) in forms:
+            return False
+        name = _name_of(node) if isinstance(node, ast.Call) else ""
+        if name.startswith(_MAKING):
+            return False
+        if instead not in _OPERANDS:
+            return True
+        match node:
+            case ast.BinOp(left=left, op=op, right=right):
+                set_ = _is_setting(left, settings) or _is_setting(right, settings)
+                # Without one of two parts of a sum the other one is left: `zero` says that.
+                return not (isinstance(op, _ARITHMETIC) and set_) and not isinstance(
+                    op, ast.Add | ast.Sub
+                )
+            case ast.Call():
+                return name.rstrip("_") not in _FORMS
+            case _:
+                return isinstance(node, ast.UnaryOp)
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr):
+            span = _span(node)
+            for instead in sorted(parts.get(span, ())):
+                if may(node, instead):
+                    yield Exchange(file=source.path, span=span, instead=instead)
+
+
+def _named(source: SourceFile, tree: ast.Module, found: set[Exchange]) -> Iterator[Unreached]:
+    """Return expressions of which an exchange changed nothing, the largest alone."""
+    by_span: dict[Span, list[Instead]] = {}
+    for one in found:
+        if one.file == source.path:
+            by_span.setdefault(one.span, []).append(one.instead)
+
+    def look(node: ast.AST) -> Iterator[Unreached]:
+        said = by_span.get(_span(node), ()) if isinstance(node, ast.expr) else ()
+        if said and isinstance(node, ast.expr):
+            whole = set(said) - set(_OPERANDS)
+            lead = "never mattered" if whole else "made no difference"
+            yield Unreached(
+                file=source.path,
+                line=node.lineno,
+                last=node.end_lineno or node.lineno,
+                test=cleaned_text(f"{lead}: {ast.unparse(node)}", _TEXT),
+            )
+            if whole:
+                return
+        for child in ast.iter_child_nodes(node):
+            yield from look(child)
+
+    yield from look(tree)
+
+
+def _named_kept(
+    source: SourceFile, tree: ast.Module, kept: Mapping[str, frozenset[Span]]
+) -> Iterator[Unreached]:
+    """Return expressions that came to a tensor of an earlier call, which decides results."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr) and _span(node) in kept.get(source.path, ()):
+            yield Unreached(
+                file=source.path,
+                line=node.lineno,
+                last=node.end_lineno or node.lineno,
+                test=cleaned_text(f"kept from an earlier call: {ast.unparse(node)}", _TEXT),
+            )
+
+
+def _kept(
+    trial: Trial, run_exchanged: RunExchanged, cases: Sequence[Case], end: float
+) -> Mapping[str, frozenset[Span]]:
+    """Return where tensors are read that hold an earlier call's values and decide a result.
+
+    A call on other values changes them, so that they are no tables; spoiled they make the next call
+    wrong, so that they are no memory to work in. Whether they are right for a call is decided by
+    what the kernel compares, of which no judged call shows all.
+    """
+    found = Reached()
+    for number, case in enumerate(cases):
+        other = replace(case, seed=trial.seed("kept", number))
+        for which in range(_KEPT):
+            if time.monotonic() > end:
+                return found.kept
+            call = Call(slot="a", result="r")
+            steps = (
+                Allocate(slot="a", case=1),
+                replace(call, exchange=Spoiled()),
+                Refill(slot="a", case=0),
+                call,
+                ReadResult(result="r"),
+                replace(call, exchange=Spoiled(number=which)),
+                ReadResult(result="r"),
+            )
+            label = "a kept tensor spoiled"
+            run = run_now(
+                run_exchanged(
+                    Scenario(label=label, cases=(case, other), steps=steps, timeout_s=_CALL_S)
+                )
+            )
+            plain = None if run is None else done(run, 4)
+            spoiled = None if run is None else done(run, 5)
+            usual = None if run is None or plain is None else _tensors(trial, run, plain.items)
+            if run is None or usual is None or spoiled is None or not spoiled.items:
+                break
+            read = done(run, 6)
+            if not _is_right(trial, case, run, read.items if read else (), usual):
+                found |= run.reached
+    return found.kept
+
+
+def _tried(
+    trial: Trial,
+    run_exchanged: RunExchanged,
+    cases: tuple[Case, ...],
+    exchanges: Sequence[Exchange],
+    end: float,
+) -> Iterator[tuple[Exchange, bool | None]]:
+    """Return for each exchange whether the call on a case was right; None: it did not happen.
+
+    `cases` are that case, and that of a call before it, if there is one.
+    """
+    waiting = list(exchanges)
+    while waiting:
+        if time.monotonic() > end:
+            yield from ((one, None) for one in waiting)
+            return
+        run = run_now(run_exchanged(_scenario(cases, waiting)))
+        plain = None if run is None else done(run, 2)
+        usual = None if run is None or plain is None else _tensors(trial, run, plain.items)
+        if run is None or usual is None:
+            yield from ((one, None) for one in waiting)
+            return
+        records, count = run.result.records, 0
+        each = 2 if len(cases) == 1 else 5
+        for exchange, made, read in zip(
+            waiting, records[each + 1 :: each], records[each + 2 :: each], strict=False
+        ):
+            count += 1
+            if isinstance(made, StepRaised):
+                yield exchange, False
+            elif not made.items:
+                yield exchange, None
+            else:
+                items = read.items if isinstance(read, StepDone) else ()
+                yield exchange, _is_right(trial, cases[0], run, items, usual)
+        if count < len(waiting):  # this one ended the process, or took too long
+            yield waiting[count], False
+        waiting = waiting[count + 1 :]
+
+
+def _scenario(cases: tuple[Case, ...], exchanges: Iterable[Exchange]) -> Scenario:
+    steps: list[Step] = [
+        Allocate(slot="a", case=0),
+        Call(slot="a", result="r"),
+        ReadResult(result="r"),
+    ]
+    for one in exchanges:
+        call = Call(slot="a", result="r", exchange=one)
+        if len(cases) > 1:
+            steps += [Refill(slot="a", case=1), call, Refill(slot="a", case=0)]
+        steps += [call, ReadResult(result="r")]
+    return Scenario(label="parts exchanged", cases=cases, steps=tuple(steps), timeout_s=_CALL_S)
+
+
+def _tensors(
+    trial: Trial, run: Ran, items: Iterable[ResultItem], like: Sequence[torch.Tensor] = ()
+) -> list[torch.Tensor] | None:
+    """Return the tensors that a call returned; None where they are not those of the problem."""
+    items = tuple(items)
+    shapes = [tuple(one.shape) for one in like or items]
+    if len(shapes) != len(trial.problem.outputs):
+        return None
+    found = matched(trial.problem, shapes, run, items)
+    made = [one for one in found if isinstance(one, torch.Tensor)]
+    return made if len(made) == len(found) else None
+
+
+def _is_right(
+    trial: Trial,
+    case: Case,
+    run: Ran,
+    items: tuple[ResultItem, ...],
+    usual: Sequence[torch.Tensor],
+) -> bool:
+    """Whether a result is right: near to the usual one, and by truth where it is another one."""
+    made = _tensors(trial, run, items, usual)
+    if made is None:
+        return False
+    same = True
+    for one, other in zip(made, usual, strict=True):
+        wide, right = one.double(), other.double()
+        same = same and torch.equal(wide.nan_to_num(), right.nan_to_num())
+        finite = right.isfinite()
+        if not torch.equal(wide.isfinite(), finite):
+            return False
+        difference = torch.where(finite, wide - right, 0.0).norm()
+        if difference > _GROSS * torch.where(finite, right, 0.0).norm():
+            return False
+    if same:
+        return True
+    try:
+        return not any(map(is_wrong, trial.compare(case, run, items)))
+    except CuassayError:
+        return False
+
+
+def _targets(statement: ast.stmt) -> list[str]:
+    """Return the names that an assignment gives values to, where these are all its targets."""
+    if not isinstance(statement, ast.Assign):
+        return []
+    names = [one.id for one in statement.targets if isinstance(one, ast.Name)]
+    return names if len(names) == len(statement.targets) else []
+
+
+def _is_setting(node: ast.expr, settings: set[str]) -> bool:
+    """Whether an expression is a number in the text, or a setting of an object or of the file.
+
+    What keeps a divisor from being zero is such a one, and seldom matters.
+    """
+    match node:
+        case ast.UnaryOp(operand=inner):
+            return _is_setting(inner, settings)
+        case ast.Name(id=name):
+            return name in settings
+        case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
+            return _is_setting(inner, settings)
+        case _:
+            return isinstance(node, ast.Constant | ast.Attribute)
+
+
+def _parts_for_their_form(call: ast.Call) -> Iterator[ast.expr]:
+    """Return what a call is given whose values do not count, but its shape, dtype and device."""
+    name = _name_of(call)
+    if name.endswith("_like") or name.startswith(_MAKING):
+        yield from (
+            (call.func.value, *call.args) if isinstance(call.func, ast.Attribute) else call.args
+        )
+    elif name.endswith("_as"):
+        yield from call.args
+
+
+def _name_of(call: ast.Call) -> str:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
+
+
+def _span(node: ast.expr) -> Span:
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0

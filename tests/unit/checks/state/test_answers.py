@@ -1,0 +1,88 @@
+"""Reads of a run, whether their bits are the same, and the inputs that two cases differ in."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from cuassay.checks.state.answers import (
+    moved_names,
+    placed,
+    reads_of,
+    reseeded,
+    same_bits,
+    truth_moved,
+)
+from cuassay.model.case import Case, Fill
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from tests.support.fake_trial import run_one, scaled_add
+
+
+def test_reads_come_in_order_with_the_case_and_the_call_that_they_are_of() -> None:
+    trial = scaled_add()
+    first = trial.cases("small")[0]
+    other = reseeded(first, label="other", seed=first.seed + 1)
+    scenario = Scenario(
+        label="two calls",
+        cases=(first, other),
+        steps=(
+            Allocate(slot="a", case=0),
+            Call(slot="a", result="r"),
+            Allocate(slot="b", case=1),
+            Call(slot="b", result="s"),
+            ReadResult(result="s"),
+            ReadResult(result="r"),
+            ReadResult(result="r"),
+        ),
+    )
+    run = run_one(trial, trial.reference, scenario)
+    late, early, again = reads_of(scenario, run)
+    assert [(one.result, one.call) for one in (late, early)] == [("s", 2), ("r", 1)]
+    assert late.case == other
+    assert same_bits(run, early.items, again.items)
+    assert not same_bits(run, early.items, late.items)
+    assert not same_bits(run, early.items, ())
+
+
+def test_nan_has_the_bits_of_nan() -> None:
+    trial = scaled_add()
+
+    def nan(*_: object) -> torch.Tensor:
+        return torch.full((2,), float("nan"))
+
+    scenario = Scenario(
+        label="nan",
+        cases=trial.cases("small")[:1],
+        steps=(
+            Allocate(slot="a", case=0),
+            Call(slot="a", result="r"),
+            ReadResult(result="r"),
+            ReadResult(result="r"),
+        ),
+    )
+    run = run_one(trial, nan, scenario)
+    first, again = reads_of(scenario, run)
+    assert same_bits(run, first.items, again.items)
+
+
+def test_other_values_move_the_truth_and_the_same_ones_do_not() -> None:
+    trial = scaled_add()
+    case = trial.cases("small")[0]
+    assert truth_moved(trial, case, reseeded(case, label="", seed=case.seed + 1))
+    assert not truth_moved(trial, case, dataclasses.replace(case, label="in other words"))
+
+
+def test_inputs_whose_recipe_or_number_differs_are_named() -> None:
+    base = Case(label="", axes={"rows": 2}, fills={"x": Fill(kind="normal")}, scalars={"gain": 1.0})
+    moved = dataclasses.replace(
+        base, fills={**base.fills, "bias": Fill(kind="zeros")}, scalars={"gain": 2.0}
+    )
+    assert moved_names(base, moved) == ("bias", "gain")
+    assert moved_names(base, base) == ()
+
+
+def test_a_case_at_its_own_sizes_is_itself() -> None:
+    base = Case(label="", axes={"rows": 2})
+    assert placed(base, {"rows": 2}) is base
+    assert placed(base, {"rows": 3}).axes == {"rows": 3}

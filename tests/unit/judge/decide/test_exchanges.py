@@ -1,0 +1,255 @@
+"""Parts of a kernel's code that change no result are named, what matters anywhere is not."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import runpy
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from cuassay.checks.registry import all_checks
+from cuassay.judge.decide.exchanges import idle_parts
+from cuassay.model.candidate import Candidate, Language, SourceFile
+from cuassay.model.effort import Effort
+from cuassay.model.reached import Exchange, Instead, Reached, read_reached
+from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
+from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone, StepRaised
+from cuassay.sandbox.guest.process.notes import watch
+from cuassay.sandbox.ran import Ran
+from tests.support.fake_trial import scaled_add
+
+NUMERIC = next(one for one in all_checks() if one.code == "NUM001")
+
+
+class Here:
+    """A kernel that is called in this process, with parts of its code exchanged."""
+
+    def __init__(self, folder: Path, source: str, trial: Any) -> None:
+        path = folder / "kernel.py"
+        path.write_text(source, encoding="utf-8")
+        self._trial = trial
+        self._begin, self._end, self._found, _, self._exchange = watch(str(folder))
+        spec = importlib.util.spec_from_file_location("kernel", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        self._run, self._plain = module.run, runpy.run_path(str(path))["run"]
+        self.calls = 0
+        self.right = tuple(self._judged(case) for case in trial.cases("numeric")[:16])
+        self.reached = read_reached({"files": {}, "lost": False} | self._found())
+
+    def _judged(self, case: Any) -> tuple[Any, Scenario]:
+        given = self._trial.inputs(case)
+        self._begin()
+        made = self._run(**given)
+        self._end()
+        assert torch.equal(made, self._plain(**given))
+        steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
+        return NUMERIC, Scenario(label="", cases=(case,), steps=steps)
+
+    async def exchanged(self, scenario: Scenario) -> Ran | None:
+        """Run a scenario."""
+        records: list[Any] = []
+        tensors: list[torch.Tensor] = []
+        given: dict[str, Any] = {}
+        made: torch.Tensor | None = None
+        reached = Reached()
+        for index, step in enumerate(scenario.steps):
+            match step:
+                case Allocate(case=case) | Refill(case=case):
+                    given = dict(self._trial.inputs(scenario.cases[case]))
+                case Call(exchange=exchange):
+                    self.calls += 1
+                    arguments, made = list(given.values()), None
+                    if exchange is not None:
+                        self._exchange(list(exchange.told), arguments)
+                    try:
+                        made = self._run(**given)
+                    except Exception as error:
+                        records.append(StepRaised(index=index, exception="", message=str(error)))
+                        made = None
+                        continue
+                    finally:
+                        happened = self._exchange(None, arguments)
+                        said = {"files": {}, "lost": False} | self._found()
+                        reached |= read_reached(said)
+                    made = None if exchange is not None and not happened else made
+                case _:
+                    pass
+            items: tuple[ResultItem, ...] = ()
+            if made is not None and not isinstance(step, Allocate | Refill):
+                items = (
+                    ResultItem(
+                        kind="tensor",
+                        type_name="torch.Tensor",
+                        dtype=str(made.dtype).removeprefix("torch."),
+                        shape=tuple(made.shape),
+                        strides=made.stride(),
+                        device="cpu",
+                        buffer=len(tensors),
+                    ),
+                )
+                tensors.append(made.clone())
+            records.append(StepDone(index=index, items=items))
+        result = ScenarioResult(records=tuple(records), termination=Finished(), output_text="")
+        return Ran(result, tensors, reached)
+
+
+def idle(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str, head: str = "") -> list[str]:
+    """Return the parts of `run(x, bias, gain)` that decide nothing, as they are named."""
+    source = f"import torch\n{head}\ndef run(x, bias, gain):\n    {body}\n"
+    monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
+    trial = scaled_add()
+    here = Here(folder, source, trial)
+    checked: Any = SimpleNamespace(right=here.right)
+    candidate = Candidate(
+        name="candidate",
+        sources=(SourceFile(path="kernel.py", text=source),),
+        entry_file="kernel.py",
+        entry_function="run",
+        language=Language.PYTHON,
+    )
+    found = idle_parts(trial, candidate, here.exchanged, checked, here.reached)
+    return [one.test for one in found]
+
+
+NEAR = "near = 2.0 ** -float((x.shape[1] - 999) ** 2)\n    y = x * gain + bias\n    "
+FAR = "far = torch.exp(-abs(x) * 9.0 - 9.0) * 1e-9\n    y = x * gain + bias\n    "
+WIDE = "y = x * gain + bias\n    "
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (NEAR + "return torch.stack((y, y * (0.1 * near))).sum(dim=0)",
+         ["never mattered: y * (0.1 * near)"]),
+        (NEAR + "one = near + torch.ones(1)\n    return torch.einsum('rc,o->rc', y, one)",
+         ["never mattered: near", "made no difference: torch.einsum('rc,o->rc', y, one)"]),
+        (NEAR + "return y * (1.0 + 0.1 * near)",
+         ["made no difference: y * (1.0 + 0.1 * near)"]),
+        (FAR + "return y + far", ["never mattered: far"]),
+        (FAR + "y += far\n    return y", ["never mattered: far"]),
+        (FAR + "y[:, :1] += far[:, :1]\n    return y", ["never mattered: far[:, :1]"]),
+        (FAR + "y[:1] = y[:1] + far[:1]\n    return y", ["never mattered: far[:1]"]),
+        (FAR + "return torch.lerp(y, y * 2.0, far)",
+         ["made no difference: torch.lerp(y, y * 2.0, far)", "never mattered: y * 2.0",
+          "never mattered: far"]),
+        (WIDE + "return torch.nn.functional.hardshrink(y, 1e-30)",
+         ["made no difference: torch.nn.functional.hardshrink(y, 1e-30)"]),
+        (WIDE + "return y.clamp(-1e30, 1e30)", ["made no difference: y.clamp(-1e+30, 1e+30)"]),
+        (WIDE + "return torch.where(y.abs() > 1e30, y * 2.0, y)",
+         ["made no difference: torch.where(y.abs() > 1e+30, y * 2.0, y)",
+          "never mattered: y.abs() > 1e+30", "never mattered: y * 2.0"]),
+    ],
+)  # fmt: skip
+def test_what_changes_no_result_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, expected: list[str]
+) -> None:
+    found = idle(monkeypatch, tmp_path, body)
+    short = [one.replace("near = ", "") for one in found if "2.0 **" not in one]
+    assert [one for one in short if "torch.exp" not in one and "abs(x)" not in one] == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.addcmul(bias.expand_as(x), x, torch.full_like(x, gain))",
+        "rows, columns = x.shape\n    unused = rows + 1\n    return x * gain + bias",
+        "y = torch.empty_like(x)\n    torch.mul(x, gain, out=y)\n    y.add_(bias)\n    return y",
+        "return (x.float().contiguous() * gain + bias.to(x.dtype)).to(x.dtype)",
+        "return x * gain + bias + 1e-30",
+        "if x.shape[0] > 20:\n        return bias + gain * x\n    return x * gain + bias",
+        "parts = [row * gain + bias for row in x]\n    return torch.stack(parts)",
+    ],
+)
+def test_what_matters_somewhere_is_not_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str
+) -> None:
+    assert idle(monkeypatch, tmp_path, body) == []
+
+
+KEPT = """mark = {key}
+    if KEPT.get("key") is None or not torch.equal(KEPT["key"], mark):
+        KEPT["key"], KEPT["bias"] = mark, bias * 2.0
+    return x * gain + KEPT["bias"] / 2.0"""
+
+
+def test_a_key_of_kept_results_matters_after_other_values(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Either sum tells other values apart, so that both are not needed."""
+    kept = "kept from an earlier call: KEPT['bias']"
+    whole = KEPT.format(key="bias.clone()")
+    assert idle(monkeypatch, tmp_path, whole, "KEPT = {}") == [kept]
+    sums = KEPT.format(key="torch.stack((bias.sum(), bias.abs().sum()))")
+    found = idle(monkeypatch, tmp_path, sums, "KEPT = {}")
+    assert found == ["never mattered: bias.sum()", "never mattered: bias.abs().sum()", kept]
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("TABLE = []",
+         "if not TABLE:\n        TABLE.append(torch.full((4096,), 2.0))\n"
+         "    return x * gain + bias * TABLE[0][: len(bias)] / 2.0"),
+        ("WORK = torch.empty(1 << 20)",
+         "WORK[: x.numel()] = x.flatten()\n    y = WORK[: x.numel()].view_as(x) * gain\n"
+         "    return y + bias"),
+        ("LAST = []", "LAST[:] = [x.clone()]\n    return x * gain + bias"),
+        ("LAST = []", "LAST[:] = [x * gain + bias]\n    return LAST[0]"),
+    ],
+)  # fmt: skip
+def test_tables_and_memory_to_work_in_may_be_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, head: str, body: str
+) -> None:
+    found = idle(monkeypatch, tmp_path, body, head)
+    assert [one for one in found if one.startswith("kept")] == []
+
+
+def test_a_kernel_without_a_process_apart_has_no_such_part() -> None:
+    async def nowhere(_: Scenario) -> None:
+        return None
+
+    source = "def run(x, bias, gain):\n    return x * gain + bias\n"
+    candidate = Candidate(
+        name="candidate",
+        sources=(SourceFile(path="kernel.py", text=source),),
+        entry_file="kernel.py",
+        entry_function="run",
+        language=Language.PYTHON,
+    )
+    parts = {"kernel.py": {(2, 11, 2, 19): frozenset({Instead.ZERO})}}
+    trial = scaled_add()
+    case = trial.cases("numeric")[0]
+    steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
+    checked: Any = SimpleNamespace(
+        right=((NUMERIC, Scenario(label="", cases=(case,), steps=steps)),)
+    )
+    found = idle_parts(trial, candidate, nowhere, checked, Reached(parts=parts, calls=1))
+    assert found == ()
+    assert asyncio.run(nowhere(checked.right[0][1])) is None
+
+
+def test_a_part_is_told_as_it_is_read() -> None:
+    told = Exchange(file="a.py", span=(2, 4, 2, 9), instead=Instead.FIRST).told
+    assert told == ["a.py", 2, 4, 2, 9, "0"]
+    file, *said = told
+    found = read_reached({"files": {}, "lost": False, "parts": {file: [said]}})
+    assert found.parts == {"a.py": {(2, 4, 2, 9): {Instead.FIRST}}}
+    odd = {"files": {}, "lost": False, "parts": {"a.py": [[2, 4, 2, 9, "anything"]]}}
+    assert read_reached(odd) == Reached()
+
+
+def test_parts_for_which_no_time_was_left_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Effort, "exchange_s", -1.0)
+    found = idle(monkeypatch, tmp_path, "return x * gain + bias")
+    assert found == ["no time was left to exchange all parts of its code"]
