@@ -33,7 +33,7 @@ def _chunked(q: Tensor, k: Tensor, v: Tensor, *, carried: bool = False) -> Tenso
     wide, outputs = (q.float(), k.float(), v.float()), []
     state = torch.zeros(*q.shape[:-2], q.shape[-1], v.shape[-1])
     size = 1 if carried else _CHUNK
-    for queries, keys, values in zip(*(one.split(size, -2) for one in wide), strict=True):
+    for queries, keys, values in zip(*(torch.split(one, size, -2) for one in wide), strict=True):
         inner = queries @ keys.mT * torch.ones(size, size).tril()
         outputs.append(queries @ state.bfloat16().float() + inner.bfloat16().float() @ values)
         state = state + keys.mT @ values
