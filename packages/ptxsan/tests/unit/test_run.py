@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -475,3 +477,45 @@ def test_a_launch_that_took_little_has_one_host_thread_the_next_time(
         seen.append(report.statistics.lane_instructions)
     assert counts == [2, 2 if races else 1, 2]
     assert len(set(seen)) == 1
+
+
+class _Other:
+    """Another process that sets a flag where a launch waits for it, and never while blocks run."""
+
+    def __init__(self, flag: NDArray[np.uint32]) -> None:
+        self.flag, self.waited, self.beside = flag, False, True
+        self.runs, self.inside = 0, False
+
+    def wait(self, *, moved: bool) -> bool:
+        assert not self.inside
+        self.waited = True
+        self.flag[0] += 1
+        return True
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        self.runs, self.inside = self.runs + 1, True
+        yield
+        self.inside = False
+
+
+def test_what_another_process_writes_meanwhile_is_neither_lost_nor_written_again() -> None:
+    text = (
+        f"{_HEAD}\n.visible .entry k(.param .u64 k_0, .param .u64 k_1, .param .u32 k_2)"
+        f"\n{{{_DECLARED}{_INDEX}"
+        "LOOP: atom.global.cas.b32 %r10, [%rd1], 1, 1; setp.ne.u32 %p1, %r10, 1; @%p1 bra LOOP;"
+        "atom.global.add.u32 %r11, [%rd2], 1; ret;\n}"
+    )
+    a, b = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    pointers = (
+        Pointer(buffer=Buffer(name=n, data=d.view(np.uint8)))
+        for n, d in zip("ab", (a, b), strict=True)
+    )
+    launch = Launch(
+        kernel="k", grid=(3, 1, 1), block=(1, 1, 1), arguments=(*pointers, struct.pack("<I", 1)),
+    )  # fmt: skip
+    other = _Other(a)
+    options = Options(shadow=False, races=False, fuel=4)
+    report = run(parse(text), launch, options=options, meanwhile=other)
+    assert not report.findings
+    assert (a[0], b[0], other.runs) == (1, 3, 2)
