@@ -14,7 +14,7 @@ _TESTS = {  # of each package: where its tests begin
     "packages/cuassay-attest/src/cuassay_attest": "tests/unit/attest",
 }
 _LINES = 30  # a shorter file has too little logic to be wrong
-_MOST = 282  # of 969; 609 when they were first counted: lower it as they go
+_MOST = 277  # of 971; 609 when they were first counted: lower it as they go
 
 
 def test_source_files_without_a_test_at_their_place_do_not_become_more() -> None:
