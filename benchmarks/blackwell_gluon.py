@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import hashlib
 import importlib
 import json
 import lzma
+import os
 import pickle
 import sys
 import time
@@ -52,7 +54,7 @@ from ptxsan.run import run
 _ARCH = 100
 # Findings of a test's launch that ConSan does not look for: its tests multiply what nobody wrote.
 _BESIDE = ("uninitialised",)
-_DESCRIBED: list[torch.Tensor] = []  # what descriptors are over
+DESCRIBED: list[torch.Tensor] = []  # what descriptors are over
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class Launches:
         """Forget what was said."""
         self.reports.clear()
         self.run_s = 0.0
-        _DESCRIBED.clear()
+        DESCRIBED.clear()
 
     def __call__(
         self, ptx: str, entry: str, *, grid: tuple[int, int, int], block: tuple[int, int, int],
@@ -78,7 +80,7 @@ class Launches:
     ) -> None:  # fmt: skip
         """Run one launch with all checks; raises RuntimeError where it did not come to its end."""
         arena = StorageArena()
-        for tensor in (*tensors, *_DESCRIBED):
+        for tensor in (*tensors, *DESCRIBED):
             arena.add(tensor)
         arena.recall(arguments, holds=None)
         regions = tuple(
@@ -147,6 +149,7 @@ class Runner:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         """Time a test, and keep how it ended beside what the machine found."""
+        _leave_uninstrumented()
         self._launches.begin()
         self._launches.test = item.nodeid.rpartition("/")[2]
         started, ended = time.process_time(), "passed"
@@ -204,6 +207,12 @@ def _in_process(launches: Launches) -> Callable[..., Any]:
     return call
 
 
+def _leave_uninstrumented() -> None:
+    """Undo what a test of ConSan left behind that asked for its instrumentation in this process."""
+    os.environ.pop("TRITON_INSTRUMENTATION_MODE", None)
+    importlib.import_module("triton.knobs").compilation.instrumentation_mode = ""
+
+
 def _keep_described() -> None:
     """Keep the tensors that descriptors are made over: a launch passes their addresses alone."""
     for name in ("triton.tools.tensor_descriptor", "triton.experimental.gluon.nvidia.hopper"):
@@ -212,7 +221,7 @@ def _keep_described() -> None:
 
         def after(self: Any, before: Callable[[Any], None] = before) -> None:
             before(self)
-            _DESCRIBED.append(self.base)
+            DESCRIBED.append(self.base)
 
         kind.__post_init__ = after
 
@@ -257,6 +266,8 @@ def main() -> int:
         "--rootdir",
         str(given.files[0].resolve().parent),
     ]
+    # A collection while Python 3.11 makes a syntax tree ends Triton with a SystemError.
+    gc.disable()
     with blackwell():
         testing = importlib.import_module("triton._internal_testing")
         testing.is_cuda = lambda: True

@@ -85,7 +85,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def write(given: argparse.Namespace) -> int:
     """Write tables into the document, pictures and the data file; 2 without rows."""
+    # In the order of the data file: rows that come from it count alike then.
     rows = read_rows(given.runs, published=given.results)
+    rows.sort(key=lambda row: (row.key, row.judged_at, row.again))
     if not rows:
         print(f"{given.runs} holds no rows: judge kernels first, or give --runs with their folders")
         return 2
@@ -123,7 +125,7 @@ def write(given: argparse.Namespace) -> int:
         (given.pictures / f"audit-2026-{name}.svg").write_text(drawn, encoding="utf-8")
     data = {
         "schema": "cuassay/public-audit/1",
-        "rows": dumps(sorted(rows, key=lambda row: (row.key, row.judged_at, row.again))),
+        "rows": dumps(rows),
         "adjudication": [ruling_data(ruling) for ruling in rulings],
         "folders": digests,
     }
@@ -332,7 +334,8 @@ def of_rejected(rows: Sequence[Row], what: str, names: Callable[[Row], Iterable[
             unique = set(names(row))
             found.update(unique)
             passed.update(unique if row.published else ())
-    lines = [(name, count, passed[name]) for name, count in found.most_common()]
+    order = sorted(found, key=lambda name: (-found[name], name))
+    lines = [(name, found[name], passed[name]) for name in order]
     return table((what, "REJECTED kernels", "of them accepted by their publisher"), lines)
 
 

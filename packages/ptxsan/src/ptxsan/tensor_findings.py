@@ -50,12 +50,17 @@ _SHAPES = {
 
 def describe(one: Record, accesses: tuple[Access, ...]) -> tuple[Kind, Severity, str]:
     """Return the kind, the severity and the text of a finding."""
+    kind, severity = _KINDS[one.kind]
     match one.kind:
         case L.K_TENSOR_LANES:
+            own = 32 * (one.extra & 3)
             text = (
                 f"addresses lane {one.address} of tensor memory: its warp may access lanes "
-                f"{32 * one.extra} to {32 * one.extra + 31}"
+                f"{own} to {own + 31}"
             )
+            if one.extra & M.OWN_LANES:
+                severity = Severity.NOTE
+                text += ", which a B200 took: add the warp's first lane to the address"
         case L.K_TENSOR_OUTSIDE:
             which = "were released" if one.extra == M.RELEASED else "nobody has allocated"
             text = f"uses columns of tensor memory from {one.address} on, which {which}"
@@ -82,7 +87,6 @@ def describe(one: Record, accesses: tuple[Access, ...]) -> tuple[Kind, Severity,
             text = _ALLOCATIONS[one.extra].format(number=one.address)
         case _:
             text = _SHAPES[one.extra].format(number=one.address)
-    kind, severity = _KINDS[one.kind]
     first = accesses[0]
     who = f"{first.what} by thread {first.thread} of block {first.block}"
     return kind, severity, f"{who} {text} {_MANUAL}"

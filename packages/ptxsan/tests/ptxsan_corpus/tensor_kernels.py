@@ -226,7 +226,8 @@ PLANTED = (
     Planted(name="allocates_more_than_there_is", twin="product", old=_ALLOC, new=_ALLOC.replace("64;", "512;") + "\n" + _ALLOC, kinds=_MISUSE),
     Planted(name="allocated_by_one_thread", twin="product", old=_ALLOC, new=_ALLOC.replace("%p1", "%p2"), kinds=(Kind.DIVERGENT_COLLECTIVE, Kind.DEADLOCK)),
     Planted(name="too_few_columns", twin="product", old=_ALLOC, new=_ALLOC.replace("64;", "32;"), kinds=_MISUSE),
-    Planted(name="lanes_of_another_warp", twin="product", old="add.u32 %r11, %r7, %r10;", new="mov.b32 %r11, %r7;", kinds=_MISUSE),
+    Planted(name="lanes_of_another_warp", twin="product", old="add.u32 %r11, %r7, %r10;", new="xor.b32 %r10, %r10, 2097152; add.u32 %r11, %r7, %r10;", kinds=_MISUSE),
+    Planted(name="lanes_of_the_first_warp", twin="product", old="add.u32 %r11, %r7, %r10;", new="mov.b32 %r11, %r7;", kinds=_MISUSE, severity="note"),
     Planted(name="descriptor_with_odd_rows", twin="product", old=f"mov.b32 %r9, {DESCRIBED};", new=f"mov.b32 %r9, {DESCRIBED ^ 14 << 24};", kinds=_MISUSE),
     # rows that move
     Planted(name="shift_not_waited_for", twin="shifted", old=_WAIT, kinds=_RACE),

@@ -65,6 +65,17 @@ def test_registers_that_are_read_before_a_wait_hold_what_was_loaded(fault: str) 
     np.testing.assert_array_equal(found, expected)
 
 
+def test_an_address_in_the_first_warps_lanes_means_those_of_the_warp_itself() -> None:
+    text = next(one.text for one in K.PLANTED if one.name == "lanes_of_the_first_warp")
+    a, b = K.inputs(5)
+    report, buffers = K.execute(text, (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32)))
+    assert report.wrong == ()
+    assert "which a B200 took" in report.findings[0].text
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    found = buffers[2].data.view(np.float32).reshape(expected.shape)
+    np.testing.assert_array_equal(found, expected)
+
+
 _COMMIT = next(one for one in K.PRODUCT.splitlines() if "tcgen05.commit" in one)
 _ENDED = (
     f"bar.sync 0;\n{_COMMIT}\n{{waited}}bar.sync 0;\n@%p2 mbarrier.inval.shared::cta.b64 [bar];\n"

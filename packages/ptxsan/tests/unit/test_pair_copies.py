@@ -91,6 +91,29 @@ def test_without_the_pair_the_barrier_is_in_the_wrong_block(spelt: str) -> None:
     assert Kind.BAD_COPY in {one.kind for one in report.wrong}
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        # tilelang#2644: bytes of every block of the cluster, where a pair's arrive
+        ("[bar], 2048;", "[bar], 4096;", Kind.DEADLOCK),
+        ("[bar], 2048;", "[bar], 1024;", Kind.RACE),
+        # each block expects the bytes of both, at the barrier of the first
+        (
+            "@%p3 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 2048;",
+            "@%p1 mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r4], 2048;",
+            Kind.MBARRIER,
+        ),
+        # cutlass#3643: nobody keeps the waiting block's phase apart from the next one's
+        ("[bar], 0;", "[bar], 1;", Kind.RACE),
+    ],
+)
+def test_what_two_blocks_expect_of_a_barrier_is_what_comes(old: str, new: str, kind: Kind) -> None:
+    assert _TILES.count(old) == 1
+    report, _ = _run(_TILES.replace(old, new))
+    found = {one.kind for one in report.wrong}
+    assert kind in found
+
+
 def test_a_tile_that_nobody_waits_for_is_found() -> None:
     report, _ = _run(_TILES.replace("@!%p2 bra both;", "bra both;"))
     assert Kind.RACE in {one.kind for one in report.wrong}

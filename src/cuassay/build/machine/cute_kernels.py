@@ -22,12 +22,14 @@ from typing import Any
 from cuassay.build.cuda.tile_maps import hardware_map, machine_bytes
 from cuassay.build.machine.triton_kernels import TritonLaunch
 from cuassay.build.recording.library_launches import launch_of
+from cuassay.build.recording.library_maps import machine_form
 from cuassay.errors import MissingToolError
 
 _PATCHED = "__cuassay_ptx__"
 _FAILED = 719  # cudaErrorLaunchFailure
+_MAP_BYTES = 128
 _SHARED_LIMIT = 232448  # bytes that a block may ask for
-_PLACE, _INT = ctypes.c_void_p, ctypes.c_int32
+_PLACE, _INT, _WORD = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint64
 # What the host code calls, by how it calls it; all return a cudaError_t.
 _SIGNATURES = {
     "_cudaLibraryLoadData": (*(_PLACE,) * 4, _INT, _PLACE, _PLACE, _INT),
@@ -39,6 +41,7 @@ _SIGNATURES = {
     "_cudaFuncSetAttribute": (_PLACE, _INT, _INT),
     "_cudaKernelSetAttributeForDevice": (_PLACE, _INT, _INT, _INT),
     "_cudaSetDevice": (_INT,),
+    "_cuTensorMapEncodeTiled": (_PLACE, *(_WORD,) * 11),
     "cuda_dialect_init_library_once": (_PLACE,) * 4,
 }
 _TVM_ENTRY = ctypes.CFUNCTYPE(
@@ -54,6 +57,7 @@ class _Runtime:
     launch: TritonLaunch
     loading: str = ""
     kernels: list[tuple[str, str]] = field(default_factory=list)  # PTX and name, by handle - 1
+    maps: dict[bytes, str] = field(default_factory=dict)  # encoded here: why one is not known
     failure: Exception | None = None
     callbacks: dict[str, Any] = field(default_factory=dict)
     entries: list[Any] = field(default_factory=list)  # what native code calls stays
@@ -88,6 +92,14 @@ class _Runtime:
         _INT.from_address(value).value = 0  # static shared memory, which the limit counts too
         return 0
 
+    def _cuTensorMapEncodeTiled(self, place: int, *words: int) -> int:
+        made = machine_form((place, *words))
+        known = isinstance(made, bytes)
+        raw = made if isinstance(made, bytes) else len(self.maps).to_bytes(_MAP_BYTES, "little")
+        ctypes.memmove(place, raw, _MAP_BYTES)
+        self.maps[raw] = "" if known else str(made)
+        return 0
+
     def _cudaSetDevice(self, _device: int) -> int:
         return 0
 
@@ -108,6 +120,10 @@ class _Runtime:
             declared = parse(ptx).functions[name].params
             given = found.arguments([size_of(one.type) * one.count for one in declared])
             for index, (one, data) in enumerate(zip(declared, given, strict=True)):
+                if data in self.maps:
+                    if self.maps[data]:
+                        raise MissingToolError(self.maps[data])
+                    continue
                 encoded = hardware_map(data) if one.align >= 64 else None
                 if encoded is not None:
                     given[index] = machine_bytes(encoded)

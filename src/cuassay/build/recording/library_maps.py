@@ -82,22 +82,25 @@ def _through(address: int) -> int:
 
 def _remember(words: Sequence[int]) -> None:
     """Keep a map that the driver has encoded; nothing is raised into the library's code."""
-    place, element, rank, address, sizes, strides, box, steps, interleave, swizzle, _, fill = words
+    if len(_known) >= _MOST:
+        _known.clear()
+    _known[ctypes.string_at(words[0], _BYTES)] = machine_form(words)
+
+
+def machine_form(words: Sequence[int]) -> bytes | str:
+    """Return the machine's 128 bytes of what cuTensorMapEncodeTiled is given, or why not."""
+    _, element, rank, address, sizes, strides, box, steps, interleave, swizzle, _, fill = words
     element, rank, interleave, swizzle, fill = (
         word & 0xFFFFFFFF for word in (element, rank, interleave, swizzle, fill)
     )
-    raw = ctypes.string_at(place, _BYTES)
-    if len(_known) >= _MOST:
-        _known.clear()
     names = {number: name for name, number in ELEMENT_NUMBERS.items()}
     if element not in names or interleave or swizzle >= len(_SWIZZLES):
-        _known[raw] = (
+        return (
             f"a tensor map of element type {element}, interleave {interleave} and swizzle "
             f"{swizzle}, which the PTX machine does not know"
         )
-        return
     try:
-        _known[raw] = machine_bytes(
+        return machine_bytes(
             Encoded(
                 address=address, element=names[element], sizes=_numbers(sizes, rank, 8),
                 strides=_numbers(strides, rank - 1, 8), box=_numbers(box, rank, 4),
@@ -105,7 +108,7 @@ def _remember(words: Sequence[int]) -> None:
             )
         )  # fmt: skip
     except CuassayError as error:
-        _known[raw] = f"a tensor map that the PTX machine does not know: {error}"
+        return f"a tensor map that the PTX machine does not know: {error}"
 
 
 def _numbers(address: int, count: int, size: int) -> tuple[int, ...]:

@@ -50,6 +50,7 @@ _TEXT = 76  # characters of an expression
 _CALL_S = 5.0
 _ELEMENTS = 1 << 17  # of inputs and outputs of a call
 _KEPT, _KEPT_CASES = 6, 2  # tensors that calls keep, and cases on which they are spoiled
+_MOST_ELEMENTS, _LARGE_CASES = 1 << 21, 3
 _AT_ONCE = 64  # exchanges of a scenario
 _GROSS = 0.05  # of the norm of an output: no rounding differs by as much
 _OPERANDS = (Instead.FIRST, Instead.SECOND, Instead.THIRD)
@@ -79,15 +80,19 @@ def idle_parts(
     trees = dict(_trees(candidate))
     left = [one for path, (source, tree) in trees.items() for one in _offers(source, tree, reached)]
     same: set[Exchange] = set()
-    cases = _cases(trial, checked)[: trial.effort.exchange_cases]
+    small, large = _cases(trial, checked)
+    cases = small[: trial.effort.exchange_cases]
     end = time.monotonic() + trial.effort.exchange_s
     # One call each first. What that leaves is asked again after a call on other values, with the
     # same exchange: there it matters what tells whether a kept result may be used again.
     turns: list[tuple[Case, ...]] = [(case,) for case in cases]
     for number, case in enumerate(cases[: trial.effort.exchange_histories]):
         turns.append((case, replace(case, seed=trial.seed("exchange", number))))
+    turns += [(case,) for case in large[:_LARGE_CASES]]
     for turn in turns:
         kept: list[Exchange] = []
+        if turn[0] in large:  # only for what no smaller case runs
+            kept, left = [one for one in left if one in same], [o for o in left if o not in same]
         for first in range(0, len(left), _AT_ONCE):
             for one, right in _tried(trial, run, turn, left[first : first + _AT_ONCE], end):
                 if right is not False:
@@ -117,8 +122,11 @@ def _trees(candidate: Candidate) -> Iterator[tuple[str, tuple[SourceFile, ast.Mo
                 continue
 
 
-def _cases(trial: Trial, checked: Checked) -> list[Case]:
-    """Return the small cases that were judged by truth: first one of each kind of values."""
+def _cases(trial: Trial, checked: Checked) -> tuple[list[Case], list[Case]]:
+    """Return the cases that were judged by truth, the small ones and the largest of the others.
+
+    Of the small ones first one of each kind of values.
+    """
     found: dict[str, Case] = {}
     for check, scenario in checked.right:
         if check.grades or check.asks_right:
@@ -133,7 +141,11 @@ def _cases(trial: Trial, checked: Checked) -> list[Case]:
         kind = serial.dumps((found[key].fills, found[key].scalars))
         turns[key] = seen[kind]
         seen[kind] += 1
-    return [found[key] for key in sorted(small, key=turns.__getitem__)]
+    large = [key for key in found if _ELEMENTS < size[key] <= _MOST_ELEMENTS]
+    return (
+        [found[key] for key in sorted(small, key=turns.__getitem__)],
+        [found[key] for key in sorted(large, key=size.__getitem__, reverse=True)],
+    )
 
 
 def _offers(source: SourceFile, tree: ast.Module, reached: Reached) -> Iterator[Exchange]:

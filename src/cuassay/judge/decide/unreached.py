@@ -99,6 +99,8 @@ def _constants(
         if inner or not isinstance(node, _COMPUTED) or len(said := held(node)) != 1:
             return
         (value,) = said
+        if value == "filled":
+            return
         parts = [
             part.value if isinstance(part, ast.keyword) else part
             for part in ast.iter_child_nodes(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
+from cuassay.build.machine import cute_kernels
 from tests.support.paths import python_path
 
 pytest.importorskip("numba")
@@ -120,3 +123,35 @@ def test_a_kernel_is_compiled_for_sm_100_and_its_launch_is_executed(
 def test_what_a_launch_raises_comes_out_of_the_call(tmp_path: Path, how: tuple[str, ...]) -> None:
     done = _run(tmp_path, "fails", *how)
     assert done.stderr.rstrip().endswith("RuntimeError: the launch failed here")
+
+
+def _encode(runtime: cute_kernels._Runtime, interleave: int) -> bytes:
+    """Return the bytes of a tensor map of float16 [16, 64] that host code has encoded."""
+    place = (ctypes.c_uint8 * 128)()
+    sizes, strides = (ctypes.c_uint64 * 2)(64, 16), (ctypes.c_uint64 * 1)(128)
+    box, steps = (ctypes.c_uint32 * 2)(64, 8), (ctypes.c_uint32 * 2)(1, 1)
+    at = [ctypes.addressof(one) for one in (sizes, strides, box, steps)]
+    status = runtime._cuTensorMapEncodeTiled(
+        ctypes.addressof(place), 6, 2, 4096, *at, interleave, 3, 0, 0
+    )
+    assert status == 0  # the DSL ends the process otherwise
+    return bytes(place)
+
+
+def test_a_tensor_map_that_host_code_encodes_is_the_machines() -> None:
+    runtime = cute_kernels._Runtime(launch=lambda *_, **__: None)
+    raw = _encode(runtime, 0)
+    assert raw == machine_bytes(
+        Encoded(
+            address=4096, element="f16", sizes=(64, 16), strides=(128,), box=(64, 8), steps=(1, 1),
+            swizzle=128,
+        )
+    )  # fmt: skip
+    assert runtime.maps == {raw: ""}
+
+
+def test_a_tensor_map_that_is_not_known_is_named_at_its_launch() -> None:
+    runtime = cute_kernels._Runtime(launch=lambda *_, **__: None)
+    first, second = _encode(runtime, 1), _encode(runtime, 1)
+    assert first != second
+    assert all("interleave 1" in why for why in runtime.maps.values())

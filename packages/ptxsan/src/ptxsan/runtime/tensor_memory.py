@@ -30,6 +30,7 @@ from ptxsan.runtime.reports import report_pair
 
 FREE, LIVE, RELEASED = 0, 1, 2  # states of a unit
 STARTED = (1 << 20) - 1  # the time of what its warp has not waited for
+OWN_LANES = 256  # beside a warp's quarter, in a complaint: hardware took the warp's own lanes
 # What is wrong with an allocation.
 BAD_COUNT, NO_ROOM, NO_PERMIT, NOT_ALLOCATED, NO_PAIR, OTHER_COUNT, ALONE = 0, 1, 2, 3, 4, 5, 6
 # Fields of `shape`: kind of shape, register columns, whether halves are packed.
@@ -401,21 +402,30 @@ def _column(kind: int, lane: int, register: int, half: int) -> int:
 
 
 @native
-def _reaches(
+def _reached(
     thread: int, block: int, launch: int, address: int, shape: int, half: int, site: int
-) -> bool:  # fmt: skip
-    """Whether a warp may touch what an access covers."""
+) -> int:  # fmt: skip
+    """Return the address of what an access covers, -1 where its warp may not touch that.
+
+    An address in the first warp's lanes means the warp's own ones: an example of NVIDIA's that
+    leaves the lane out has the right results on a B200 (CUTLASS, 1cta_mma_a_from_tmem.py).
+    """
     lane, quarter = (address >> 16) & 0xFFFF, (load_u32(thread + L.TID) >> 5) & 3
     inside = lane - 32 * quarter
+    if lane < 32 and quarter:
+        complain(thread, launch, L.K_TENSOR_LANES, site, lane, quarter | OWN_LANES)
+        address, inside = address + (quarter << 21), lane
     if inside != 0 and not (inside == 16 and shape & 15 != S32X32):
         complain(thread, launch, L.K_TENSOR_LANES, site, lane, quarter)
-        return False
+        return -1
     columns = _columns_of(shape)
     if not usable(thread, launch, block, address & 0xFFFF, columns, site):
-        return False
-    if shape & 15 == S16X32:
-        return usable(thread, launch, block, (address & 0xFFFF) + half, columns, site)
-    return True
+        return -1
+    if shape & 15 == S16X32 and not usable(
+        thread, launch, block, (address & 0xFFFF) + half, columns, site
+    ):
+        return -1
+    return address
 
 
 @native
@@ -481,7 +491,8 @@ def rt_tensor_load(
     cell = load_u64(block + L.TENSOR) + L.TM_LOADS
     cell += 4 * (L.TM_SITES * load_u32(thread + L.TID) + number)
     store_u32(cell, 0)
-    if not _reaches(thread, block, launch, address, shape, half, site):
+    address = _reached(thread, block, launch, address, shape, half, site)
+    if address < 0:
         return
     store_u32(cell, 1 + address)
     if _leads(thread):
@@ -505,7 +516,8 @@ def rt_tensor_store(
     thread: int, block: int, launch: int, address: int, shape: int, half: int, site: int
 ) -> int:
     """Store the registers in the room, as bits and whether they were written; 0: not allowed."""
-    if not _reaches(thread, block, launch, address, shape, half, site):
+    address = _reached(thread, block, launch, address, shape, half, site)
+    if address < 0:
         return 0
     if _leads(thread):
         _touch(thread, block, launch, address, shape | WRITES, half, site)

@@ -190,7 +190,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     which `follow` notes. `found` returns `values` and `parts`. Of values it has for each file
     `[line, column, last line, end, value, ...]` with at most two values, as text. A number is its
     own; a mask `true` where an element of it is, `false` where one is not; another tensor `zeros`,
-    a number and `everywhere` where all of it is that number, else two values. Of parts it has
+    a number and `everywhere` where all of it is that number, else two values. Of lists and their
+    like `empty` or `filled`. Of parts it has
     `[line, column, last line, end, what, ...]`: what may take the place of the expression's value,
     `zero`, `true`, `false`, or an operand by its place. `exchange` with such a part `[file, line,
     column, last line, end, what]` lets that happen in the call that begins, in which nothing is
@@ -218,6 +219,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     names = ("float64", "float32", "int64", "int32", "bool_") if numbers else ()
     tensor, strided, mask, cpu = torch.Tensor, torch.strided, torch.bool, torch.device("cpu")
     scalars = {bool, int, float, *(getattr(numbers, name) for name in names)}
+    containers = {tuple, list, dict, set}
     text_of, kind_of, begins = repr, type, str.startswith
     known = python.stdlib_module_names | {"torch"}
     spans: list[tuple[str, tuple[int, int, int, int]]] = []
@@ -285,6 +287,13 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 return ones(value) if how == "true" else zeros(value)
             return not value if kind_of(value) is bool else kind_of(value)(0)
 
+    def described(kind: Any, value: Any) -> tuple[str, ...]:
+        if kind in scalars or kind is str or value is None:
+            return (text_of(value)[:40],)
+        if kind in containers:
+            return ("filled" if value else "empty",)
+        return looked(value) if kind is tensor else ()
+
     def note(number: int, value: Any) -> Any:
         nonlocal happened
         if exchanging:
@@ -302,11 +311,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 offer(number, value)
             if number in full:
                 return value
-            if kind in scalars or kind is str:
-                found: tuple[str, ...] = (text_of(value)[:40],)
-            elif kind is tensor:
-                found = looked(value)
-            else:
+            found = described(kind, value) or (("another",) if number in values else ())
+            if not found:
                 return value
             kept = values.setdefault(number, set())
             if not kept.issuperset(found):
