@@ -339,3 +339,11 @@ def test_a_number_that_is_read_without_data_is_no_refusal() -> None:
     assert without(lambda: int(torch.full((2,), 3)[0].item())) == 3
     with pytest.raises(NotImplementedError):
         without(reading(torch.empty(2, dtype=torch.int32, device="meta")))
+
+
+def test_a_kernel_is_given_no_address_of_a_tensor_without_memory() -> None:
+    def launch() -> int:
+        return torch.empty(300, 300).data_ptr()
+
+    with pytest.raises(NumberNeeded, match="has no address"):
+        without_memory(launch)
