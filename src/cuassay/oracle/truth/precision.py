@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +34,7 @@ from cuassay.model.precision import Precision
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.lift.together import all_runs
 from cuassay.oracle.special import torch_dtype
+from cuassay.oracle.truth.associations import Products
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
 from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, product_factors
@@ -84,6 +85,11 @@ class Rounder(Protocol):
     def operand(self, values: Tensor, grid: Grid, *, stored: bool) -> Tensor:
         """Return an operand of a product as the product reads it; `stored`: it is in 16 bits."""
 
+    def reassociated(
+        self, values: Tensor, excess: Callable[[], Tensor | None], grid: Grid
+    ) -> Tensor:
+        """Return an operand with the errors of another association (`Products.excess`)."""
+
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return a float32 tensor as an operation reads it that a 16-bit one goes into as well."""
 
@@ -111,6 +117,13 @@ class Drawn:
         if grid is not TF32:
             return self.noise.stored(values, grid)
         return self.noise.cut(self.noise.rounding(values, grid), grid)
+
+    def reassociated(
+        self, values: Tensor, excess: Callable[[], Tensor | None], grid: Grid
+    ) -> Tensor:
+        """Return values with errors as roundings of `excess` times their size have."""
+        found = excess()
+        return values if found is None else self.noise.spread(values, values.abs() * found, grid)
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest."""
@@ -146,6 +159,7 @@ class Stored:
     def __init__(self, family: Family, rounder: Rounder) -> None:
         self.family, self._rounder = family, rounder
         self.multiplies_wide = False  # a product of float32 operands was met
+        self._products = Products()
         # Of a storage: what it is, and how many additions follow one another in it.
         self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind, int]] = {}
         self._codes: dict[int, weakref.ref[UntypedStorage]] = {}  # cast to 16 bits, which hold them
@@ -223,7 +237,8 @@ class Stored:
             return value
         self.multiplies_wide = True
         stored = self.family.intermediates is not None and self._kind(value) is _Kind.LOW
-        return self._rounder.operand(value, grid, stored=stored)
+        read = self._rounder.operand(value, grid, stored=stored)
+        return self._rounder.reassociated(read, lambda: self._products.excess(value), grid)
 
     def is_stored(self, values: Sequence[Tensor], dtype: torch.dtype) -> bool:
         """Whether all tensors are rounded to `dtype` already: storing them so changes nothing."""
@@ -235,6 +250,8 @@ class Stored:
         """Return an operation's noisy result as it is stored; `out` carries its nominal type."""
         dtype = self.family.intermediates
         if dtype is None:
+            if self.family.operands is not None and isinstance(noisy, Tensor):
+                self._products.note(asked, noisy)
             return noisy
         several = isinstance(noisy, list | tuple)
         first, plain = (noisy[0], out[0]) if several else (noisy, out)
@@ -248,6 +265,8 @@ class Stored:
         if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
             first = self._rounder.intermediate(first, GRIDS[dtype])
         self._note(first, _Kind.LOW if nominal in GRIDS else kind, added)
+        if not several:
+            self._products.note(asked, first)
         moved = nominal in GRIDS and asked.name in EXACT
         if moved and all(map(self._is_code, tensors_of(asked))):
             storage = all_runs(first).untyped_storage()

@@ -21,7 +21,7 @@ A kernel may cut the operands of one product and store those of another.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +102,12 @@ class _Made:
         if self.program.cuts:
             return cut_off(values, TF32)
         return nearest(values, grid) if self.program.stores and not stored else values
+
+    def reassociated(
+        self, values: Tensor, excess: Callable[[], Tensor | None], grid: Grid
+    ) -> Tensor:
+        """Return values: a program multiplies as the reference does."""
+        return values
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest, if the program casts what it reads beside others."""

@@ -273,6 +273,10 @@ class Noise:
         half.clamp_max_(2.0**127).mul_(off_grid)
         return self._err(values, half, self.of(values), _ROOT3 * 2.0**-grid.precision)
 
+    def spread(self, values: Tensor, size: Tensor, grid: Grid) -> Tensor:
+        """Return `values` with errors of the size that numbers of `size` have from rounding."""
+        return self._err(values, moderate(size), self.of(values), _ROOT3 * 2.0**-grid.precision)
+
     def cut(self, values: Tensor, grid: Grid) -> Tensor:
         """Return `values` as where a format's bits alone are read of them, in a draw that cuts.
 
