@@ -49,7 +49,7 @@ _NO_TIME = "no time was left to exchange all parts of its code"
 _TEXT = 76  # characters of an expression
 _CALL_S = 5.0
 _ELEMENTS = 1 << 17  # of inputs and outputs of a call
-_KEPT, _KEPT_CASES = 6, 2  # tensors that calls keep, and cases on which they are spoiled
+_KEPT, _KEPT_CASES = 6, 6  # tensors that calls keep, and cases on which they are spoiled
 _MOST_ELEMENTS, _LARGE_CASES = 1 << 21, 3
 _AT_ONCE = 64  # exchanges of a scenario
 _GROSS = 0.05  # of the norm of an output: no rounding differs by as much
@@ -57,6 +57,7 @@ _OPERANDS = (Instead.FIRST, Instead.SECOND, Instead.THIRD)
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 # Whose results hold nothing yet, or hold what another number would do as well for.
 _MAKING = ("empty", "zeros", "ones", "full", "new_")
+_ASKS_FORM = ("len", "size", "numel", "dim", "stride", "save_for_backward")
 # What changes the form of a tensor or its rounding, which need not show.
 _FORMS = (
     "float", "half", "bfloat16", "double", "to", "type", "type_as", "contiguous", "clone", "detach",
@@ -193,8 +194,11 @@ def _offers(source: SourceFile, tree: ast.Module, reached: Reached) -> Iterator[
     for node in ast.walk(tree):
         if isinstance(node, ast.expr):
             span = _span(node)
+            # A name of zeros, as before a sum, is as good as other zeros.
+            held = reached.values.get(source.path, {}).get(span)
+            zero = isinstance(node, ast.Name) and held == frozenset(("zeros",))
             for instead in sorted(parts.get(span, ())):
-                if may(node, instead):
+                if may(node, instead) and not (zero and instead is Instead.ZERO):
                     yield Exchange(file=source.path, span=span, instead=instead)
 
 
@@ -400,15 +404,18 @@ def _is_setting(node: ast.expr, settings: set[str]) -> bool:
             return isinstance(node, ast.Constant | ast.Attribute)
 
 
-def _parts_for_their_form(call: ast.Call) -> Iterator[ast.expr]:
-    """Return what a call is given whose values do not count, but its shape, dtype and device."""
+def _parts_for_their_form(call: ast.Call) -> Iterator[ast.AST]:
+    """Return what a call is given whose values do not count, but its shape, dtype and device.
+
+    What is saved for a backward pass counts in one alone, and no call here has one.
+    """
     name = _name_of(call)
-    if name.endswith("_like") or name.startswith(_MAKING):
-        yield from (
-            (call.func.value, *call.args) if isinstance(call.func, ast.Attribute) else call.args
-        )
-    elif name.endswith("_as"):
-        yield from call.args
+    of_forms = name.endswith("_like") or name.startswith(_MAKING) or name in _ASKS_FORM
+    given = [*call.args] if of_forms or name.endswith("_as") else []
+    if of_forms and isinstance(call.func, ast.Attribute):
+        given.append(call.func.value)
+    for one in given:
+        yield from ast.walk(one)
 
 
 def _name_of(call: ast.Call) -> str:

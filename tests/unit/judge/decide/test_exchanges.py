@@ -161,6 +161,8 @@ def test_what_changes_no_result_is_named(
     "body",
     [
         "return torch.addcmul(bias.expand_as(x), x, torch.full_like(x, gain))",
+        "y = torch.zeros(len(x), 1, dtype=x.dtype)\n    return y + x * gain + bias",
+        "y = torch.full_like(x[:, :1], 2.0)\n    return x * gain + bias * y / 2.0",
         "rows, columns = x.shape\n    unused = rows + 1\n    return x * gain + bias",
         "y = torch.empty_like(x)\n    torch.mul(x, gain, out=y)\n    y.add_(bias)\n    return y",
         "return (x.float().contiguous() * gain + bias.to(x.dtype)).to(x.dtype)",

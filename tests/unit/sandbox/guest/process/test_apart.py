@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import json
 import os
@@ -26,6 +27,7 @@ from cuassay.model.device import CPU
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, ScalarSpec
+from cuassay.model.reached import Exchange, Instead, Spoiled
 from cuassay.model.reports import Holdings
 from cuassay.model.scenario import (
     Allocate,
@@ -360,6 +362,72 @@ def test_calls_whose_results_nobody_reads_are_not_followed(cpu: Nursery) -> None
     )
     with opened("def run(x):\n    return x + 1", cpu) as apart:
         assert apart.run(scenario(*steps), values, fresh=True).reached.calls == 1
+
+
+def test_a_part_of_the_code_comes_to_another_value_in_one_call(cpu: Nursery) -> None:
+    source = "def run(x):\n    y = x * 2.0\n    return y + 1.0 if len(x) < 99 else y - 1.0"
+    with opened(source, cpu) as apart:
+        plain = apart.run(scenario(), values, fresh=True)
+        (file,) = plain.reached.parts
+        first, other = sorted(span for span in plain.reached.parts[file] if span[3] - span[1] > 2)
+        exchanged = [
+            Call(slot="a", result="r", exchange=Exchange(file=file, span=span, instead=instead))
+            for span, instead in ((first, Instead.ZERO), (other, Instead.FIRST))
+        ]
+        nowhere = Exchange(
+            file=file, span=(other[0], other[1] + 30, *other[2:]), instead=Instead.ZERO
+        )
+        steps = (
+            Allocate(slot="a", case=0),
+            exchanged[0],
+            ReadResult(result="r"),
+            exchanged[1],
+            ReadResult(result="r"),
+            Call(slot="a", result="r", exchange=nowhere),
+            Call(slot="a", result="r"),
+            ReadResult(result="r"),
+        )
+        run = apart.run(scenario(*steps), values, fresh=False)
+    assert torch.equal(tensor(run, 2), torch.ones(10))
+    assert torch.equal(tensor(run, 4), torch.arange(10.0) * 2)
+    assert isinstance(run.result.records[5], StepRaised)  # no such part
+    assert torch.equal(tensor(run, 7), torch.arange(10.0) * 2 + 1)
+
+
+def test_a_tensor_that_calls_keep_is_spoiled_in_one_call(cpu: Nursery) -> None:
+    source = """
+TABLE, KEPT = [], {}
+def run(x):
+    if not TABLE:
+        TABLE.append(torch.arange(10.0))
+    if not torch.equal(KEPT.get("x", TABLE[0] - 1.0), x):
+        KEPT["x"], KEPT["y"] = x.clone(), x * 2.0 + TABLE[0]
+    return KEPT["y"].clone()
+"""
+    call = Call(slot="a", result="r")
+    found = []
+    with opened(f"import torch\n{source}", cpu) as apart:
+        for number in range(3):
+            steps = (
+                Allocate(slot="a", case=0),
+                dataclasses.replace(call, exchange=Spoiled()),
+                Refill(slot="a", case=1),
+                call,
+                dataclasses.replace(call, exchange=Spoiled(number=number)),
+                ReadResult(result="r"),
+                call,
+                ReadResult(result="r"),
+            )
+            run = apart.run(scenario(*steps, cases=2), values, fresh=True)
+            right = (torch.arange(10.0) + 100) * 2 + torch.arange(10.0)
+            assert torch.equal(tensor(run, 7), right)
+            record = run.result.records[4]
+            assert isinstance(record, StepDone)
+            if record.items:
+                found.append((not torch.equal(tensor(run, 5), right), dict(run.reached.kept)))
+    # The copy of x and the result; not the table. A copy that is not x lets it compute again.
+    assert sorted(wrong for wrong, _ in found) == [False, True]
+    assert [spans for wrong, kept in found if wrong for spans in kept.values()]
 
 
 @pytest.mark.parametrize(
