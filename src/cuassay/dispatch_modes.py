@@ -413,7 +413,7 @@ class _Functions(TorchFunctionMode):
         if func in _READERS and self._mode.has_no_data(args[0]):
             raise NumberNeeded("a tensor without data has no numbers")
         if func is torch.Tensor.data_ptr and self._mode.has_no_data(args[0]):
-            # Here it is 0, on fake tensors as well: a kernel that reads there ends all use of a GPU.
+            # Here it is 0, on fake tensors as well: a kernel that reads there loses the GPU.
             raise NumberNeeded("a tensor without data has no address")
         return func(*args, **(kwargs or {}))
 
