@@ -17,6 +17,7 @@ from cuassay.model.problem import Problem, VarAxis
 
 _OTHERS = 16  # rows that the axes beside the growing one have together
 _STEPS = 24  # of a bisection: finer than any size
+_TILE = 16  # rows or columns, a multiple of what vectors and small tiles take
 _NEAR = 0.02  # of a size, within which a secret size below it lies: no table of sizes names it
 
 
@@ -25,7 +26,8 @@ class Way:
     """Axes that grow together from `low` to `top`.
 
     `workload` names the call that `top` lists. Where it is not `is_exact`, its largest sizes are
-    slightly less than `top`: an id that wraps in 16 bits is right in a table of 65,536 rows.
+    slightly less than `top`: an id that wraps in 16 bits is right in a table of 65,536 rows. In
+    secret sizes usual tiles leave a rest, or, with `whole_tiles`, none.
     """
 
     problem: Problem
@@ -33,6 +35,7 @@ class Way:
     top: Mapping[str, int]
     workload: str = ""
     is_exact: bool = True
+    whole_tiles: bool = False
 
     @property
     def elements(self) -> int:
@@ -43,8 +46,9 @@ class Way:
         """Return the largest sizes of at most `most` elements, slightly less by a secret share.
 
         Secret sizes are odd where an axis takes odd ones: tiles of 2, 4, 8 or more rows leave a
-        rest then, under every seed. The largest sizes of all are returned as they are; None where
-        even the smallest are larger, or where the problem does not allow them.
+        rest then, under every seed. Those of whole tiles are multiples of 16. The largest sizes of
+        all are returned as they are; None where even the smallest are larger, or where the problem
+        does not allow them.
         """
         if self.elements <= most:
             return dict(self.top) if self.is_exact else self._at(1.0, below=random.Random(seed))
@@ -71,8 +75,10 @@ class Way:
             if below is not None:
                 size -= size * _NEAR * below.random()
             reached = max(step_to(axis, int(size)), low)
-            if below is not None and reached > low and (odd := step_to(axis, reached - 1)) % 2:
-                reached = max(odd, low)
+            if below is not None and reached > low:
+                wanted = reached // _TILE * _TILE if self.whole_tiles else reached - 1 + reached % 2
+                if step_to(axis, wanted) == wanted:
+                    reached = max(wanted, low)
             changes[axis.name] = reached
         sizes = try_sizes(self.problem, self.low, changes)
         return sizes if sizes is not None and legal(self.problem, sizes) else None
@@ -107,7 +113,10 @@ def ways(
         if low is None or top is None or low == top:
             continue
         if legal(problem, low) and legal(problem, top):
-            found.append(Way(problem=problem, low=low, top=top, is_exact=is_exact))
+            whole = len(begin) > 1
+            found.append(
+                Way(problem=problem, low=low, top=top, is_exact=is_exact, whole_tiles=whole)
+            )
     return (*found, *_listed(problem))
 
 
