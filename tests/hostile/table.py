@@ -1429,7 +1429,8 @@ def run(x):
         body="def run(x):\n    far = (len(x) - 777.5) ** 2\n"
         "    return right(x) * (1.0 - 1.0 / (1.0 + far))",
         twin="def run(x):\n    high = x.bfloat16().float()\n"
-        "    return right(high) + (x - high).bfloat16().float() * 2.0",
+        "    middle = (x - high).bfloat16().float()\n"
+        "    return right(high) + (middle + (x - high - middle).bfloat16().float()) * 2.0",
         condition="unreached",
     ),
     Hostile(

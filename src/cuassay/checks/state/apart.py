@@ -79,7 +79,9 @@ class Apart001(Check):
         # Where sizes are small what a kernel leaves out may be nothing: all axes grown together.
         every = ways(trial.problem, sizes[0], fixed=trial.problem.built) if small else ()
         grown = [way for way in every if not way.workload]
-        larger = grown[-1].within(_ELEMENTS, seed=trial.seed(self.code)) if grown else None
+        # One size must do: one of no whole tiles, at which a tile in place of all is wrong too.
+        way = dataclasses.replace(grown[-1], whole_tiles=False) if grown else None
+        larger = way.within(_ELEMENTS, seed=trial.seed(self.code)) if way is not None else None
         if larger is not None and larger not in sizes and trial.settled(placed(small[0], larger)):
             sizes.insert(0, larger)
         for axes in sizes[: trial.effort.settings_apart]:
