@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,6 +41,7 @@ from cuassay.sandbox.guest.ranks.messages import (
     Joined,
     Posts,
     Read,
+    Sent,
     Take,
     Waits,
     pack,
@@ -232,7 +233,7 @@ class Member:
                 self._replay_on(stream, begin)
                 return None
             for sent in begin.calls:
-                values = [self._on_device(unpack(one)) for one in sent]
+                values = self._on_device(sent, stream)
                 if begin.refill and self._inputs:
                     values = [
                         _refilled(*pair) for pair in zip(self._inputs[0], values, strict=True)
@@ -268,7 +269,7 @@ class Member:
 
     def _replay_on(self, stream: torch.cuda.Stream, begin: Begin) -> None:
         """Capture a call in a CUDA graph, and replay it with the inputs of each call."""
-        held = [self._on_device(unpack(one)) for one in begin.calls[0]]
+        held = self._on_device(begin.calls[0], stream)
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
             self._called([_copied(one) for one in held], 0.0)  # what a first call makes is kept
@@ -279,7 +280,7 @@ class Member:
             answer = self._function(*held, **self._options)
         captured = items.returned_items(answer, [spec.name for spec in self._problem.outputs])
         for sent in begin.calls:
-            values = [self._on_device(unpack(one)) for one in sent]
+            values = self._on_device(sent, stream)
             torch.cuda.synchronize()
             self._channel.send(Arrives())
             self._until(Go)
@@ -315,8 +316,20 @@ class Member:
         if self._place.device.on_gpu and milliseconds:
             torch.cuda._sleep(round(milliseconds * _CYCLES_A_MS))  # type: ignore[no-untyped-call]
 
-    def _on_device(self, value: Any) -> Any:
-        return value.to(self._place.device) if isinstance(value, torch.Tensor) else value
+    def _on_device(self, sent: Sequence[Sent], stream: torch.cuda.Stream | None) -> list[Any]:
+        """Return what was sent; a `stream` other than the current one may read it later.
+
+        Else its memory would hold the next call's inputs before the stream has read it.
+        """
+        found = []
+        for one in sent:
+            value: Any = unpack(one)
+            if isinstance(value, torch.Tensor):
+                value = value.to(self._place.device)
+                if stream is not None:
+                    value.record_stream(stream)
+            found.append(value)
+        return found
 
 
 def _memory(tensor: torch.Tensor) -> int:
