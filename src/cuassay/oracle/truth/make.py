@@ -190,6 +190,7 @@ class _Draws:
             tiny=self.traits.tiny,
             cuts=index % 2 == 1,
             rounds=index % 2 == 0,
+            reassociates=index % 4 == 2,
         )
 
 

@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from cuassay.oracle.lift.together import NotTogether, by_run, differs, together
-from cuassay.oracle.truth.random_errors import HASHED, Grid, Noise, cut_off, hashed, nearest
+from cuassay.oracle.truth.random_errors import (
+    FACTORS,
+    HASHED,
+    Grid,
+    Noise,
+    cut_off,
+    hashed,
+    nearest,
+    nearest_multiple,
+)
 
 
 class Noises(Noise):
@@ -24,6 +33,8 @@ class Noises(Noise):
         self.roundoff = each[0].roundoff
         self.tiny = each[0].tiny
         self._drawing = list(range(len(each)))
+        # Made here: inside a run numbers become the run's own.
+        self._factors = torch.tensor(FACTORS, dtype=torch.float64, device=each[0].pool.device)
         self._pools: dict[tuple[int, ...], Tensor] = {}
 
     def normal(self, shape: Sequence[int], device: torch.device) -> Tensor:
@@ -87,6 +98,21 @@ class Noises(Noise):
         with self._only([not one for one in rounds]):
             erring = self.rounding(values, grid)
         return torch.where(self._mask(rounds, values.device), nearest(values, grid), erring)
+
+    def associated(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values with a multiple of them rounded in the runs that round, else with errors.
+
+        Each run has a multiple of its own.
+        """
+        rounds = [noise.rounds for noise in self._each]
+        factors = [noise.factor() if noise.rounds else 0 for noise in self._each]
+        if values.is_complex():
+            return values
+        with self._only([not one for one in rounds]):
+            erring = self.rounding(values, grid)
+        factor = torch.stack([self._factors[place] for place in factors]).to(values.dtype)
+        rounded = nearest_multiple(values, together(factor), grid)
+        return torch.where(self._mask(rounds, values.device), rounded, erring)
 
     def cut(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values cut off in the runs that cut."""

@@ -108,14 +108,14 @@ class Drawn:
 
     def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded, or with errors of that size."""
-        return self.noise.stored(values, grid)
+        return self.noise.associated(values, grid)
 
     def operand(self, values: Tensor, grid: Grid, *, stored: bool) -> Tensor:
         """Return values as they are stored; in TF32 with errors, cut off in draws that cut."""
         if stored:
             return values
         if grid is not TF32:
-            return self.noise.stored(values, grid)
+            return self.noise.associated(values, grid)
         return self.noise.cut(self.noise.rounding(values, grid), grid)
 
     def reassociated(

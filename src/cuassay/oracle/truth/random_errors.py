@@ -40,6 +40,8 @@ HASHED = 1 << 16  # normals that values are mapped to where inputs repeat
 _COARSE = 40  # bits cut: values within 2^-12 of each other err alike
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _LARGE = {"cpu": 1 << 15, "cuda": 1 << 22}  # elements from which looking for zeros pays
+# By which an intermediate is multiplied before it is rounded: places in a binade.
+FACTORS = tuple(2.0 ** (place / 16) for place in range(16))
 _SCARCE = 4  # at most one row in so many may hold anything but zeros
 
 
@@ -119,6 +121,14 @@ def nearest(values: Tensor, grid: Grid) -> Tensor:
     return torch.where(narrow.abs() < SENTINEL, found.to(values.dtype), values)
 
 
+def nearest_multiple(values: Tensor, factor: Tensor | float, grid: Grid) -> Tensor:
+    """Return `values` as of a kernel that rounds `factor` times them: numbers on the grid stay."""
+    found = nearest(values * factor, grid).div_(factor)
+    bits = bits_as(values.float(), torch.int32)
+    off_grid = ((bits + _SNAP_ULPS) & ((1 << grid.dropped) - 1)) > 2 * _SNAP_ULPS
+    return torch.where(off_grid.logical_and_(values.abs() < SENTINEL), found, values)
+
+
 def cut_off(values: Tensor, grid: Grid) -> Tensor:
     """Return `values` as where a format's bits alone are read of them, toward zero.
 
@@ -147,7 +157,8 @@ class Noise:
     every kernel: the normal is then a function of the value that errs, cut to 12 bits. With
     `tiny` some value may be subnormal in float32, where roundings are absolute. A draw that
     `cuts` has operands cut off where another rounds them, one that `rounds` really rounds what is
-    stored in 16 bits where another errs by as much.
+    stored in 16 bits where another errs by as much, and one that `reassociates` too a multiple of
+    each intermediate.
     """
 
     def __init__(
@@ -160,9 +171,11 @@ class Noise:
         tiny: bool = False,
         cuts: bool = False,
         rounds: bool = False,
+        reassociates: bool = False,
     ) -> None:
         self.roundoff = roundoff
         self.repeats, self.tiny, self.cuts, self.rounds = repeats, tiny, cuts, rounds
+        self.reassociates = reassociates
         self.random = random.Random(seed)
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self.pool = torch.empty(0, device=device)
@@ -262,6 +275,23 @@ class Noise:
         oppositely, and no sum averages away what a kernel's would not. But it may be 0 by luck.
         """
         return nearest(values, grid) if self.rounds else self.rounding(values, grid)
+
+    def factor(self) -> int:
+        """Return which of FACTORS times the next intermediate a draw that rounds stores."""
+        return self.random.randrange(len(FACTORS)) if self.reassociates else 0
+
+    def associated(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return an intermediate as a format stores it: a multiple of it where the draw says so.
+
+        Another association stores other multiples of what the reference stores: (x / root) w for
+        x (w / root). It rounds by functions of the same values, but by others: by up to twice as
+        much where it meets the lower end of a binade, and much where the reference's rounding is
+        0. One real rounding in all draws is one sample of what a kernel may do.
+        """
+        if not self.rounds:
+            return self.rounding(values, grid)
+        factor = FACTORS[self.factor()]
+        return values if values.is_complex() else nearest_multiple(values, factor, grid)
 
     def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
         bits = bits_as(values.float(), torch.int32)

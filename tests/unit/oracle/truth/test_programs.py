@@ -12,7 +12,15 @@ from cuassay.oracle.compare.outputs import measure
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.programs import programs
-from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, Grid, Noise, nearest
+from cuassay.oracle.truth.random_errors import (
+    BFLOAT16,
+    FACTORS,
+    FLOAT16,
+    Grid,
+    Noise,
+    nearest,
+    nearest_multiple,
+)
 from cuassay.oracle.truth.types import OutputTruth
 from tests.support.oracle_cases import normal, spec
 
@@ -205,3 +213,48 @@ def test_a_single_element_is_a_tensor_too() -> None:
         assert measure(cast, truth).passed, seed
         wrong += not measure(cast + 1.0, truth).passed
     assert wrong == 8
+
+
+def _grad_weight(grad: Tensor, x: Tensor, rstd: Tensor) -> Tensor:
+    return (grad.float() * (x.float() * rstd[:, None])).sum(0).to(x.dtype)
+
+
+def _stored_products(grad: Tensor, x: Tensor, rstd: Tensor) -> Tensor:
+    """Return the terms as a kernel has them that keeps normalized rows and products in 16 bits."""
+    return grad * (x.float() * rstd[:, None]).to(x.dtype)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_sums_that_hang_on_a_few_stored_terms_pass_by_any_association(seed: int) -> None:
+    """One real rounding in half of all draws was small by luck in one of a thousand columns."""
+    grad, x = (normal(16, 1024, seed=3 * seed + n).bfloat16() for n in (0, 1))
+    rstd = (3.0 * normal(16, seed=3 * seed + 2)).exp()
+    kernel = _stored_products(grad, x, rstd).float().sum(0).to(x.dtype)
+    truth = _truth(_grad_weight, [grad, x, rstd], kernel, seed)
+    assert measure(kernel, truth).share < 0.9
+    assert not measure((kernel.float() * 1.03).to(x.dtype), truth).passed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_kept_in_16_bits_fail_where_their_terms_may_be_stored(seed: int) -> None:
+    grad, x = (normal(256, 512, seed=3 * seed + n).bfloat16() for n in (0, 1))
+    rstd = normal(256, seed=3 * seed + 2).abs() + 0.5
+    terms = _stored_products(grad, x, rstd)
+    truth = _truth(_grad_weight, [grad, x, rstd], terms[0], seed)
+    assert measure(terms.float().sum(0).to(x.dtype), truth).passed
+    total = torch.zeros_like(terms[0])
+    for row in terms:
+        total += row
+    assert not measure(total, truth).passed
+
+
+@pytest.mark.parametrize("grid", [BFLOAT16, FLOAT16])
+def test_a_multiple_rounds_as_much_as_the_value_and_otherwise(grid: Grid) -> None:
+    values = normal(20_000).double()
+    plain, other = (nearest_multiple(values, factor, grid) - values for factor in (1.0, FACTORS[5]))
+    torch.testing.assert_close(plain + values, nearest(values, grid), rtol=2e-6, atol=0.0)
+    assert 0.7 < float(other.square().mean() / plain.square().mean()) < 1.4
+    assert abs(float((plain * other).mean() / plain.square().mean())) < 0.1
+    stored = nearest(values, grid)
+    assert torch.equal(nearest_multiple(stored, FACTORS[5], grid), stored)
+    assert torch.equal(nearest_multiple(-values, FACTORS[5], grid), -other - values)
