@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.util
 import runpy
+from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +27,15 @@ from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import scaled_add
 
 NUMERIC = next(one for one in all_checks() if one.code == "NUM001")
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_process_apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide what other tests left in this process, and let no clock end what a busy one slows."""
+    monkeypatch.setattr(Effort, "exchange_s", 3600.0)
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class Here:
