@@ -26,14 +26,18 @@ from cuassay.model.effort import Effort
 from cuassay.model.events import Document, Event
 from cuassay.model.jobs import PowerJob
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Problem
+from cuassay.model.problem import Problem, Tolerance
 from cuassay.model.verdict import Profile
 from cuassay.oracle.mutants.kinds import KINDS, Mutant
 
 _Matrix = Annotated[torch.Tensor, tensor("float32", "rows", "columns")]
 
 
-@problem(axes={"rows": (1, 4096), "columns": (1, 4096)}, workloads=[{"rows": 8, "columns": 48}])
+@problem(
+    axes={"rows": (1, 4096), "columns": (1, 4096)},
+    workloads=[{"rows": 8, "columns": 48}],
+    tolerance=Tolerance(),
+)
 def capped(
     x: _Matrix,
     unused: _Matrix,
