@@ -13,6 +13,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import first_raised, memory_fault, signal_name
 from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.configurations import BUDGET_S, MOST
+from cuassay.checks.memory.unwritten_outputs import calls_after_each
 from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.numeric.common import where as where_of
 from cuassay.checks.numeric.common import worst_statistic
@@ -23,7 +24,7 @@ from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import Problem, TensorSpec
-from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
+from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import Configurations, Mode, ReadGuards
 from cuassay.model.trace import Finished, Killed, StepDone, done_steps
 from cuassay.model.verdict import Profile
@@ -104,13 +105,7 @@ class Mem002(Check):
                 if all(dict(case.axes) != dict(known.axes) for known in (*cases, *tails)):
                     tails.append(case)
         for case in (*cases, *tails):
-            steps: list[Step] = [Allocate(slot="a", case=0)]
-            for poison in _POISONS:
-                steps += [
-                    Call(slot="a", result="r", poison=poison),
-                    ReadResult(result="r"),
-                    Release(name="r"),
-                ]
+            steps = [*calls_after_each(_POISONS)]
             if case in tails:
                 # What an autotuner would choose elsewhere writes beyond a tail that the chosen
                 # block does not have.

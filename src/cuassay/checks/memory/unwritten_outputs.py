@@ -76,14 +76,16 @@ class Mem001(Check):
         larger = [c for c in trial.cases("numeric") if c.in_domain][:1]
         cases += [c for c in larger if all(dict(c.axes) != dict(k.axes) for k in cases)]
         for case in cases:
-            yield Scenario(label=f"memory: {case.label}", cases=(case,), steps=_calls(_POISONS))
+            yield Scenario(
+                label=f"memory: {case.label}", cases=(case,), steps=calls_after_each(_POISONS)
+            )
 
     def again(self, scenario: Scenario, finding: Finding) -> Sequence[Scenario]:
         """Return the same calls with the patterns in other orders, where these seem to matter."""
         if finding.cause is not Cause.UNINITIALISED:
             return ()
         orders = (_POISONS[1:] + _POISONS[:1], _POISONS[::-1])
-        return [dataclasses.replace(scenario, steps=_calls(order)) for order in orders]
+        return [dataclasses.replace(scenario, steps=calls_after_each(order)) for order in orders]
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
@@ -130,7 +132,7 @@ class Mem001(Check):
                 yield self.finding(message, scenario=scenario, where=place, cause=cause)
 
 
-def _calls(poisons: Sequence[Poison]) -> tuple[Step, ...]:
+def calls_after_each(poisons: Sequence[Poison]) -> tuple[Step, ...]:
     """Return a call after each pattern, whose result is read and released."""
     steps: list[Step] = [Allocate(slot="a", case=0)]
     for poison in poisons:
