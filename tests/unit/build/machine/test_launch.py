@@ -173,7 +173,6 @@ def test_a_kernel_that_waits_lets_kernels_of_other_ranks_run(
     x[0, 5] = 0
     lock = tmp_path / "lock"
     monkeypatch.setattr(launches, "lock_of_ranks", os.open(lock, os.O_RDWR | os.O_CREAT))
-    monkeypatch.setattr(launches, "_LIMIT_S", 20.0)
 
     def other_kernel() -> None:
         with launches._OtherRanks(os.open(lock, os.O_RDWR)).alone():

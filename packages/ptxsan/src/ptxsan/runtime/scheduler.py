@@ -347,17 +347,16 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
         if active == 0 and (load_u32(launch + L.PART_COUNT) == 0 or all_ended(launch)):
             finish(contexts, launch, True)
             return 0
-        if started == 0 and idle >= load_u32(launch + L.IDLE_ROUNDS) + held:
-            if pauses:
-                return 5 if moved else 4
+        all_wait = started == 0 and idle >= load_u32(launch + L.IDLE_ROUNDS) + held
+        if pauses and (all_wait or taken >= pauses):
+            return 5 if moved else 4
+        if all_wait:
             if load_u32(launch + L.NEXT) >= units or active < room:
                 report_waiting(contexts, room, group, size, launch)
             else:
                 store_u32(launch + L.OVERFLOW, L.TOO_MANY_WAIT)
             store_u32(launch + L.STOP, 1)
             return 2
-        if pauses and taken >= pauses:
-            return 5
         turn += 1
         progress = started > 0
         for index in range(room):
