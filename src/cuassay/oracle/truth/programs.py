@@ -29,6 +29,7 @@ from torch import Tensor
 
 from cuassay.hooks import Operation, PassThrough, floating_in
 from cuassay.oracle.lift.tensor import nominal_of
+from cuassay.oracle.truth.associations import Makes
 from cuassay.oracle.truth.operations import EXACT
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored
 from cuassay.oracle.truth.random_errors import TF32, Grid, cut_off, nearest
@@ -70,19 +71,19 @@ def programs(family: Family, seed: int, *, few: bool) -> Iterator[ProgramHook]:
     if family.intermediates is None:
         return
     multiplies_wide = False
-    for program in _PROGRAMS[: _FEW if few else len(_PROGRAMS)]:
-        hook = ProgramHook(family, _Made(program, seed))
+    for turn, program in enumerate(_PROGRAMS[: _FEW if few else len(_PROGRAMS)]):
+        hook = ProgramHook(family, _Made(program, seed, turn))
         yield hook
         multiplies_wide |= hook.multiplies_wide
     if multiplies_wide:
-        yield ProgramHook(family, _Made(_CUTTING, seed))
+        yield ProgramHook(family, _Made(_CUTTING, seed, 0))
 
 
 class _Made:
-    """Makes the roundings of one program."""
+    """Makes the roundings of one program: `turn` says in which order it adds three terms."""
 
-    def __init__(self, program: Program, seed: int) -> None:
-        self.program, self._random = program, random.Random(seed)
+    def __init__(self, program: Program, seed: int, turn: int) -> None:
+        self.program, self._random, self._turn = program, random.Random(seed), turn
         self._codes: list[int] = []  # of the next intermediates, the last one first
 
     def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
@@ -108,6 +109,10 @@ class _Made:
     ) -> Tensor:
         """Return values: a program multiplies as the reference does."""
         return values
+
+    def one_of(self, orders: Makes) -> Tensor:
+        """Return a sum in the program's order."""
+        return orders[self._turn % len(orders)]()
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest, if the program casts what it reads beside others."""
