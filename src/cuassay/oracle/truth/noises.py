@@ -95,7 +95,7 @@ class Noises(Noise):
 
     def stored(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded in the runs that round, with errors of that size in the others."""
-        return self._stored(values, grid, {})
+        return self._stored(values, grid, [])
 
     def associated(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values as `stored` does, in runs that round a multiple by that multiple."""

@@ -179,7 +179,7 @@ class Noise:
         self.turn = turn
         self.random = random.Random(seed)
         # Which of FACTORS. One for all: where a sum rounds a small term away, so does a stored one.
-        self.factor = self.random.randrange(1, len(FACTORS)) if reassociates else 0
+        self.factor = 1 + seed % (len(FACTORS) - 1) if reassociates else 0
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self.pool = torch.empty(0, device=device)
 
