@@ -41,6 +41,7 @@ _NEAR_ELSE = (3e-4, 3e-3)
 _LOW = ("bfloat16", "float16")
 # Elements that are known by their values: how near, which part of a sample must be, how many tell.
 _SAME_ELEMENT, _NEARLY_ALL, _TELLING = 5e-5, 0.95, 4
+_BESIDE = 1.001  # times a number: another one, which is no element but by chance
 # Magnitudes that are one value's, relative; below the last part of the largest nothing is told.
 _SAME_LARGEST, _SAME_SMALLEST, _CANCELLED = 1e-4, 1e-2, 1e-6
 _SPREAD = 8.0  # of the largest magnitude over the smallest, from which on a factor tells something
@@ -230,6 +231,8 @@ def of_numbers(
     unknown = (one for n, one in enumerate(made) if n > last and not known[n])
     after = next((one for one in unknown if one.line and one.sketches), None)
     if after is None:
+        if last < len(known) - 1:
+            return None  # what is left cannot be told by its values
         # Every value is one of the reference's, and the last one is not its answer.
         end = next((one for one in reversed(made) if one.line), None)
         what = "ends before what the reference still does"
@@ -379,7 +382,12 @@ class _Values:
         if dtype in _LOW or len(made.sample) < _TELLING:
             return False  # of 16 bits any value is near one of many
         wanted = torch.tensor(made.sample, dtype=torch.float64)
-        return any(_among(wanted, elements) for elements in self.elements)
+        # A large value has a number near any other: of a whole one its sketch has said no.
+        whole = len(made.sketches) == 1 and any(made.sketches[0][0] == o[0] for o in self.sketches)
+        return any(
+            _among(wanted, elements) and not (whole and _among(wanted * _BESIDE, elements))
+            for elements in self.elements
+        )
 
     def span(self, made: FloatRange) -> bool:
         """Whether one of these values has the magnitudes that instructions of a line gave."""

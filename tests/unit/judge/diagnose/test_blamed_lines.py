@@ -135,3 +135,26 @@ def test_without_launches_nothing_is_said() -> None:
     answer = WrongOutputs(case=case, outputs=(), truth=cast(Any, None))
     found = blamed_lines.of_ranges(_trial(_rms), (), _candidate(), answer, None)
     assert found is None
+
+
+def test_in_a_large_value_numbers_that_are_near_by_chance_say_nothing() -> None:
+    generator = torch.Generator().manual_seed(2)
+    value = torch.rand(1 << 17, generator=generator, dtype=torch.float64).sort().values
+    sketch = (float(value.numel()), float(value.mean()), 0.577, 1.0)
+    right = blamed_lines._Values(sketches=(sketch,), elements=(value,))
+
+    def made(sketch: tuple[float, ...], sample: torch.Tensor) -> blamed_lines._Made:
+        return blamed_lines._Made(
+            file="kernel.py",
+            line=3,
+            dtype="float32",
+            rounded=False,
+            sketches=(sketch,),
+            sample=tuple(sample.tolist()),
+        )
+
+    other = (sketch[0], 0.3, 0.4, 1.0)
+    assert not right.hold(made(other, torch.rand(12, generator=generator) * 0.9 + 0.05))
+    assert right.hold(made((12.0, 0.3, 0.4, 1.0), value[::10_000]))  # some rows of it
+    few = blamed_lines._Values(sketches=(sketch,), elements=(value[::1000].clone(),))
+    assert few.hold(made(other, value[::10_000]))  # in another order, with other numbers between
