@@ -29,7 +29,13 @@ from cuassay.model.steps import Mode, TraceCall
 from cuassay.model.trace import StepDone
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.mutants.detect import CANNOT_RUN
-from cuassay.sandbox.guest.observe.call_trace import Line, OpWatch, SeenOperation, read_facts
+from cuassay.sandbox.guest.observe.call_trace import (
+    Line,
+    OpWatch,
+    SeenOperation,
+    read_facts,
+    sketch,
+)
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
@@ -231,8 +237,8 @@ def of_numbers(
     unknown = (one for n, one in enumerate(made) if n > last and not known[n])
     after = next((one for one in unknown if one.line and one.sketches), None)
     if after is None:
-        if last < len(known) - 1:
-            return None  # what is left cannot be told by its values
+        if last < len(known) - 1 or right.answers.hold(made[-1]):
+            return None  # few of its numbers are wrong: values as a whole do not tell
         # Every value is one of the reference's, and the last one is not its answer.
         end = next((one for one in reversed(made) if one.line), None)
         what = "ends before what the reference still does"
@@ -354,12 +360,14 @@ def _rounds(one: SeenOperation) -> bool:
 class _Values:
     """The values of a reference: their sketches, and the sorted elements of each.
 
-    The first `inputs` of the elements are what it was given.
+    The first `inputs` of the elements are what it was given, the last `outputs` of the sketches
+    what it answers.
     """
 
     sketches: tuple[tuple[float, ...], ...]
     elements: tuple[torch.Tensor, ...]
     inputs: int = 0
+    outputs: int = 0
 
     @functools.cached_property
     def magnitudes(self) -> tuple[tuple[float, float], ...]:
@@ -371,6 +379,11 @@ class _Values:
     def given(self) -> _Values:
         """The inputs alone."""
         return _Values(sketches=(), elements=self.elements[: self.inputs])
+
+    @property
+    def answers(self) -> _Values:
+        """The outputs alone, as wholes."""
+        return _Values(sketches=self.sketches[len(self.sketches) - self.outputs :], elements=())
 
     def hold(self, made: _Made) -> bool:
         """Whether what an operation gave is one of these values, or rows or tiles of one."""
@@ -492,10 +505,12 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> _Values:
         return _Values(sketches=(), elements=())
     for value, spec in zip(right, trial.problem.outputs, strict=False):
         watch.note(value.to(getattr(torch, spec.dtype.value)))  # as a kernel stores it
+    answers = [found for value in right if (found := sketch(value))]
     return _Values(
-        sketches=tuple(dict.fromkeys(one.sketch for one in watch.seen if one.sketch)),
+        sketches=(*dict.fromkeys(one.sketch for one in watch.seen if one.sketch), *answers),
         elements=tuple(watch.elements),
         inputs=given,
+        outputs=len(answers),
     )
 
 
