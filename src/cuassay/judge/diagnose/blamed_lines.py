@@ -360,8 +360,8 @@ def _rounds(one: SeenOperation) -> bool:
 class _Values:
     """The values of a reference: their sketches, and the sorted elements of each.
 
-    The first `inputs` of the elements are what it was given, the last `outputs` of the sketches
-    what it answers.
+    The first `inputs` of the elements are what it was given, the last `outputs` of both are what it
+    answers.
     """
 
     sketches: tuple[tuple[float, ...], ...]
@@ -382,8 +382,9 @@ class _Values:
 
     @property
     def answers(self) -> _Values:
-        """The outputs alone, as wholes."""
-        return _Values(sketches=self.sketches[len(self.sketches) - self.outputs :], elements=())
+        """The outputs alone."""
+        last = slice(-self.outputs, None) if self.outputs else slice(0)
+        return _Values(sketches=self.sketches[last], elements=self.elements[last])
 
     def hold(self, made: _Made) -> bool:
         """Whether what an operation gave is one of these values, or rows or tiles of one."""
