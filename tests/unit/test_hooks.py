@@ -133,8 +133,12 @@ def test_a_lifted_run_ends_between_two_operations_whatever_a_reference_catches(r
 
 def test_a_run_that_hooks_watch_ends_between_two_operations() -> None:
     clock = _Clock(30)
-    with runs_ended_by(clock), pytest.raises(CannotJudgeError), Observed(PassThrough()):
+
+    def run() -> None:
         x = torch.ones(3)
         for _ in range(1000):
             x = x + 1.0
+
+    with runs_ended_by(clock), Observed(PassThrough()), pytest.raises(CannotJudgeError):
+        run()
     assert clock.asked == 31
