@@ -57,7 +57,7 @@ _OPERANDS = (Instead.FIRST, Instead.SECOND, Instead.THIRD)
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 # Whose results hold nothing yet, or hold what another number would do as well for.
 _MAKING = ("empty", "zeros", "ones", "full", "new_")
-_ASKS_FORM = ("len", "size", "numel", "dim", "stride", "save_for_backward")
+_ASKS_FORM = ("len", "size", "numel", "dim", "stride", "data_ptr", "save_for_backward")
 # What changes the form of a tensor or its rounding, which need not show.
 _FORMS = (
     "float", "half", "bfloat16", "double", "to", "type", "type_as", "contiguous", "clone", "detach",
