@@ -558,7 +558,6 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 for one in objects()
                 if kind_of(one) is tensor
                 and number_of(one) not in own
-                and device_of(one) == cpu
                 and layout_of(one) is strided
                 and count(one)
                 and storage(one).data_ptr() not in given
@@ -576,7 +575,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 for one in held(arguments)
                 if not any(
                     shape_of(one) == shape_of(old) and dtype_of(one) == dtype_of(old)
-                    and same(one, old)
+                    and device_of(one) == device_of(old) and same(one, old)
                     for old in ([there[number_of(one)]] if number_of(one) in there else gone)
                 )
             ]  # fmt: skip
