@@ -298,6 +298,13 @@ class Check:
         """
         return ()
 
+    def controls(self, trial: Trial, scenario: Scenario, finding: Finding) -> Sequence[Scenario]:
+        """Return scenarios without the condition that a finding blames, one of them on its inputs.
+
+        None where the finding blames no condition, or a plain call of its scenario was right.
+        """
+        return ()
+
     def said(self, trial: Trial, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Return what a pass is worth: `remark`, unless a check has to ask the trial."""
         return self.remark(seen)

@@ -460,6 +460,13 @@ FAULTS_OF_STREAMS = (
         "    callers = torch.cuda.default_stream(x.device)\n",
         lesson=_ORDER,
     ),
+    _fault(
+        "result_read_early",
+        "side_stream",
+        "    callers.wait_stream(side)\n",
+        "",
+        lesson=_ORDER,
+    ),
 )
 # What a CUDA graph cannot hold: a condition, which `--require graphs` makes binding.
 FAULTS_OF_GRAPHS = (

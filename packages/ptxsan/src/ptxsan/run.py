@@ -60,6 +60,7 @@ _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
 _Ready = Callable[[LaunchState], None]
 _Key = tuple[str, str, str, bool, int, bool]
 _STUCK, _WAITS, _MOVED = 2, 4, 5  # what rt_run returns
+UNTIL_ALL_WAIT = 0xFFFF_FFFF  # turns of blocks that no launch has
 _MOST_LOADED = 512
 _SHORT_S = 0.002  # what took less has one host thread the next time
 _ROUNDS_OF_CLOCKS, _ROUNDS_OF_CHANCE = 64, 16
@@ -172,13 +173,15 @@ class Meanwhile(Protocol):
     """Others who may change a launch's memory while it runs.
 
     `waited` says whether its blocks ever waited for them, `beside` whether they go on beside it.
+    They have a turn once all blocks wait for memory, and after `turns` turns of blocks.
     """
 
     waited: bool
     beside: bool
+    turns: int
 
     def wait(self, *, moved: bool) -> bool:
-        """Let them, as all blocks wait for memory; return whether to look at it again.
+        """Let them have their turn; return whether to look at memory again.
 
         `moved` says that blocks got on since the last time.
         """
@@ -513,7 +516,8 @@ class _Run:
 
         run_s, paused = 0.0, False
         while True:
-            state.set32(L.PAUSES, int(self._meanwhile is not None and len(places) == 1))
+            turns = self._meanwhile.turns if self._meanwhile and len(places) == 1 else 0
+            state.set32(L.PAUSES, turns)
             left_s = max(0.0, self._options.limit_s - run_s)
             stop = functools.partial(state.set32, L.STOP, 3)
             alone = self._meanwhile.alone() if self._meanwhile else contextlib.nullcontext()

@@ -483,7 +483,7 @@ class _Other:
     """Another process that sets a flag where a launch waits for it, and never while blocks run."""
 
     def __init__(self, flag: NDArray[np.uint32]) -> None:
-        self.flag, self.waited, self.beside = flag, False, True
+        self.flag, self.waited, self.beside, self.turns = flag, False, True, 64
         self.runs, self.inside = 0, False
 
     def wait(self, *, moved: bool) -> bool:
@@ -519,3 +519,35 @@ def test_what_another_process_writes_meanwhile_is_neither_lost_nor_written_again
     report = run(parse(text), launch, options=options, meanwhile=other)
     assert not report.findings
     assert (a[0], b[0], other.runs) == (1, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("counts", "waits"),
+    [
+        ("add.u32 %r12, %r12, 1;", True),  # a bound that such loops have: never the same state
+        ("atom.global.add.u32 %r12, [%rd2], 1;", True),
+        ("add.u32 %r12, %r12, 1; setp.lt.u32 %p1, %r12, 40; @%p1 bra LOOP; bra END;", False),
+    ],
+    ids=["in a register", "in memory", "to its own end"],
+)
+def test_a_loop_that_counts_while_it_waits_leaves_others_a_turn(counts: str, waits: bool) -> None:
+    text = (
+        f"{_HEAD}\n.visible .entry k(.param .u64 k_0, .param .u64 k_1, .param .u32 k_2)"
+        f"\n{{{_DECLARED}{_INDEX} mov.u32 %r12, 0;"
+        f"LOOP: ld.acquire.sys.global.u32 %r10, [%rd1]; {counts}"
+        "setp.ne.u32 %p1, %r10, 1; @%p1 bra LOOP; END: ret;\n}"
+    )
+    a, b = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    pointers = (
+        Pointer(buffer=Buffer(name=n, data=d.view(np.uint8)))
+        for n, d in zip("ab", (a, b), strict=True)
+    )
+    launch = Launch(
+        kernel="k", grid=(1, 1, 1), block=(1, 1, 1), arguments=(*pointers, struct.pack("<I", 1)),
+    )  # fmt: skip
+    other = _Other(a)
+    options = Options(shadow=False, races=False, fuel=4, limit_s=20.0)
+    report = run(parse(text), launch, options=options, meanwhile=other)
+    assert report.inconclusive is None
+    assert not report.findings
+    assert (a[0] == 1, other.runs) == ((True, 2) if waits else (False, 1))

@@ -52,6 +52,8 @@ _KNOWN_BYTES = 1 << 24  # of an allocation of an outline that holds what a launc
 _VARIABLES_BYTES = 1 << 22  # of a module's own variables, kept with every launch
 _LIMIT_S = 50.0  # of one call: a little less than a step may take
 _FUEL_BESIDE_RANKS = 16  # iterations of a loop in one turn of a block
+# Of blocks, until other ranks have one: a loop that counts while it waits never stands still.
+_TURNS_BESIDE_RANKS = 256
 _LEAST_PAUSE_S, _MOST_PAUSE_S = 0.0002, 0.005  # between two looks at memory of other ranks
 _FATAL = {
     "deadlock": "the launch timed out and was terminated",
@@ -78,6 +80,7 @@ class _OtherRanks:
     lock: int
     waited: bool = False
     beside: bool = True
+    turns: int = _TURNS_BESIDE_RANKS
     _pause_s: float = _LEAST_PAUSE_S
 
     @contextmanager

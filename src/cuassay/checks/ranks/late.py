@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.gpu.chances import unseen_bound
+from cuassay.checks.gpu.devices import gpu_count
 from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import message, worst_statistic
@@ -129,6 +130,15 @@ class Rank001(Check):
                         severity=Severity.LOW,
                         condition=_IN_TURN,
                     )
+
+    def controls(self, trial: Trial, scenario: Scenario, finding: Finding) -> Sequence[Scenario]:
+        """Return each call alone, with collectives at once; none where NCCL has its own order."""
+        if finding.cause is not self.cause or scenario.cases[0].axes[AXIS] <= gpu_count():
+            return ()
+        return [
+            _in_a_row([case], refill=False, late=None, moments=Moments.EARLY)
+            for case in scenario.cases
+        ]
 
     def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Return how many calls were made and what they could have shown."""

@@ -83,6 +83,25 @@ async def seen_again(again: Sequence[Scenario], finding: Finding, *, judged: Jud
     return finding
 
 
+async def blamed(controls: Sequence[Scenario], finding: Finding, *, judged: Judged) -> Finding:
+    """Return the finding, without its cause where a control shows the same wrong number.
+
+    A control lacks the condition that the finding blames: the number is wrong without it, too.
+    """
+    place = finding.where
+    for scenario in controls:
+        try:
+            shown = [found.where for found in await judged(scenario)]
+        except CannotJudgeError:
+            continue
+        if any(
+            (one.output, one.index, one.got) == (place.output, place.index, place.got)
+            for one in shown
+        ):
+            return dataclasses.replace(finding, cause=None)
+    return finding
+
+
 def redrawn(trial: JudgeTrial, scenario: Scenario, number: int) -> Scenario:
     """Return a scenario with other values by the same recipes.
 

@@ -31,7 +31,7 @@ from cuassay.checks.judgement import Answers, Judgement
 from cuassay.checks.needs import Process, Split, When
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError, ReferenceError_
-from cuassay.judge.decide.confirm import confirmed, marginal, seen_again
+from cuassay.judge.decide.confirm import blamed, confirmed, marginal, seen_again
 from cuassay.judge.decide.control import Control
 from cuassay.judge.decide.tally import Tally
 from cuassay.judge.plan.allowance import AllowanceSpentError
@@ -474,6 +474,10 @@ class Examination:
 
         findings = [
             await seen_again(check.again(scenario, finding), finding, judged=judged)
+            for finding in findings
+        ]
+        findings = [
+            await blamed(check.controls(trial, scenario, finding), finding, judged=judged)
             for finding in findings
         ]
         if marginal(findings) and scenario.cases:

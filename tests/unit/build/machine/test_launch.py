@@ -160,6 +160,33 @@ def test_a_kernel_waits_for_what_another_rank_writes(
     assert answer[0, 4] == 3.0
 
 
+@pytest.mark.parametrize("count", ["", "if (++looks > 1000000000) return;"])
+def test_a_kernel_that_waits_lets_kernels_of_other_ranks_run(
+    count: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop that counts its looks at a flag kept the ranks' lock until the launch's limit."""
+    waits = f"int looks = 0; while (*(volatile const float*)(x + 5) == 0) {{{count}}} "
+    built = build.load(
+        raw(SOURCE.replace("if (i < count)", waits + "if (i < count)")),
+        problem(), device=CPU, folder=tmp_path,
+    )  # fmt: skip
+    x = torch.ones(3, 8)
+    x[0, 5] = 0
+    lock = tmp_path / "lock"
+    monkeypatch.setattr(launches, "lock_of_ranks", os.open(lock, os.O_RDWR | os.O_CREAT))
+
+    def other_kernel() -> None:
+        with launches._OtherRanks(os.open(lock, os.O_RDWR)).alone():
+            x[0, 5] = 2.0
+
+    other = threading.Timer(0.2, other_kernel)
+    other.start()
+    answer = built.call(x, 3.0)
+    other.join()
+    assert isinstance(answer, torch.Tensor)
+    assert answer[0, 4] == 3.0
+
+
 @pytest.mark.parametrize(("spelt", "target"), [("", "sm_100"), ("// tcgen05\n", "sm_100a")])
 def test_kernels_are_compiled_for_a_gpu_that_is_not_there(
     spelt: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

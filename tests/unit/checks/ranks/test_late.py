@@ -70,6 +70,37 @@ def test_a_result_that_a_later_call_overwrites_is_blamed_on_the_calls(trial: Ora
     assert found.cause is Cause.RANKS
 
 
+def test_each_call_alone_tells_wrong_numbers_from_late_ranks(trial: OracleTrial) -> None:
+    """A kernel that is wrong at some sizes was told to wait for its collectives."""
+    kept: dict[object, torch.Tensor] = {}
+    small = next(iter(Rank001().propose(trial))).cases[0].axes["columns"]
+
+    def wrong_beyond(x: torch.Tensor, group: Group | None = None) -> torch.Tensor:
+        y = x + (x.numel() > small)
+        dist.all_reduce(y, group=group)
+        return y
+
+    def keeps(x: torch.Tensor, group: Group | None = None) -> torch.Tensor:
+        y = kept.setdefault((x.shape, dist.get_world_size(group)), torch.empty_like(x))
+        y.copy_(x)
+        dist.all_reduce(y, group=group)
+        return y
+
+    scenario = next(iter(Rank001().propose(trial)))
+    for function, blames in ((wrong_beyond, False), (keeps, True)):
+        with ranked(function, trial) as called:
+            found = next(findings(Rank001(), trial, called))
+            assert found.cause is Cause.RANKS
+            alone = Rank001().controls(trial, scenario, found)
+            shown = [
+                one.where.got
+                for control in alone
+                for one in judged(Rank001(), trial, control, run_one(trial, called, control))
+            ]
+        assert len(alone) == 4
+        assert (found.where.got in shown) is not blames
+
+
 def test_a_rank_of_the_world_in_a_group_shows_in_two_groups_alone(trial: OracleTrial) -> None:
     def by_world(x: torch.Tensor, group: Group | None = None) -> torch.Tensor:
         parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]

@@ -9,10 +9,10 @@ import pytest
 from torch import Tensor
 
 from cuassay.errors import CannotJudgeError
-from cuassay.judge.decide.confirm import REDRAWN, confirmed, marginal, redrawn, seen_again
+from cuassay.judge.decide.confirm import REDRAWN, blamed, confirmed, marginal, redrawn, seen_again
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
-from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 from cuassay.sandbox.host.waits import run_now
 from tests.support.fake_trial import FakeTrial, axis, problem, tensor
@@ -123,3 +123,28 @@ def test_a_difference_between_calls_counts_where_it_shows_in_every_order(
     assert (found == finding) is stands
     assert found.cause is (Cause.UNINITIALISED if stands else Cause.NOT_DETERMINISTIC)
     assert found.finding_class is FindingClass.WRONG
+
+
+@pytest.mark.parametrize(
+    ("shown", "keeps"),
+    [([], True), ([Where(output="y", index=(0, 3), got="2")], True),
+     ([Where(output="y", index=(0, 3), got="2"), Where(output="y", index=(1,), got="7")], False)],
+    ids=["right without", "another number", "the same number"],
+)  # fmt: skip
+def test_a_number_that_is_wrong_without_a_condition_is_not_blamed_on_it(
+    shown: list[Where], keeps: bool
+) -> None:
+    finding = dataclasses.replace(
+        _finding(3.0), cause=Cause.RANKS, where=Where(output="y", index=(1,), got="7")
+    )
+    answers = iter([None, shown])
+
+    async def judged(scenario: Scenario) -> list[Finding]:
+        places = next(answers)
+        if places is None:
+            raise CannotJudgeError("ill-conditioned")
+        return [dataclasses.replace(_finding(3.0), where=place) for place in places]
+
+    found = run_now(blamed([SCENARIO, SCENARIO], finding, judged=judged))
+    assert found.cause is (Cause.RANKS if keeps else None)
+    assert found.where == finding.where

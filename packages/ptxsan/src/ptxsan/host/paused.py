@@ -18,6 +18,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from ptxsan.run import UNTIL_ALL_WAIT
+
 _Result = TypeVar("_Result")
 _FIRST_S, _LAST_S = 0.0002, 0.005  # between two looks at memory
 _GLANCE_S = 0.02
@@ -44,6 +46,7 @@ class Paused(Generic[_Result]):
     patience_s: float | None = None
     waited: bool = False
     beside: bool = False
+    turns: int = UNTIL_ALL_WAIT
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _looks: int = 0  # how often it found that all blocks wait
     _moves: int = 0  # how often it got on in between

@@ -322,7 +322,8 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
 
     `contexts` are `room` groups of block records, one record a block of a cluster; `order` lists
     the clusters (u32). Returns 0, 2 where a block was stuck, and where the launch PAUSES, 4 once
-    all blocks wait for memory, 5 where they got on before that: the next call goes on from there.
+    all blocks wait for memory, 5 where they got on before that, or had so many turns: the next call
+    goes on from there. A loop that counts while it waits never stands still.
 
     Each turn begins one cluster more; as many as there are where all of them wait, since the one
     that they wait for may be the last. Those that wait are passed over until memory changes.
@@ -335,7 +336,7 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
     group = size * L.BLOCK_BYTES
     store_u64(launch + L.ORDER, order)
     store_u32(launch + L.UNITS, units)
-    idle = turn = 0
+    idle = turn = taken = 0
     active, pauses = _resumed(contexts, room, group), load_u32(launch + L.PAUSES)
     total, moved = changes(contexts, room, group, size), active == 0
     held = 1 if load_u32(launch + L.HELD) else 0
@@ -346,9 +347,10 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
         if active == 0 and (load_u32(launch + L.PART_COUNT) == 0 or all_ended(launch)):
             finish(contexts, launch, True)
             return 0
-        if started == 0 and idle >= load_u32(launch + L.IDLE_ROUNDS) + held:
-            if pauses:
-                return 5 if moved else 4
+        all_wait = started == 0 and idle >= load_u32(launch + L.IDLE_ROUNDS) + held
+        if pauses and (all_wait or taken >= pauses):
+            return 5 if moved else 4
+        if all_wait:
             if load_u32(launch + L.NEXT) >= units or active < room:
                 report_waiting(contexts, room, group, size, launch)
             else:
@@ -367,6 +369,7 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
                 continue
             before = changes(context, 1, 0, size)
             state = _advance(step, context, size, launch, total - before)
+            taken += 1
             changed = changes(context, 1, 0, size) - before
             total += changed
             progress = progress or state != 0 or changed != 0
