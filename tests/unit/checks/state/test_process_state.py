@@ -366,9 +366,11 @@ def test_thousands_of_calls_are_tried_without_a_look_in_between(
 @pytest.mark.parametrize(
     ("calls_s", "looked_at"),
     [
-        ((1.0, *[1e-4] * 8), [2, 1353, 2686, 4019]),
-        ((0.3,) * 4, [2, 4, 6]),
-        ((0.0, 0.3, *[1e-4] * 8), [2, 4, 6, 1355, 2688, 4021]),  # one call was held up
+        ((1e-4,) * 9, [1353, 2686, 4019]),
+        ((1.0, *[1e-4] * 9), [2, 1353, 2686, 4019]),  # built at the first call
+        ((0.3,) * 5, [2, 4, 6]),
+        ((0.0, *[0.3] * 5), [4, 6, 8]),
+        ((0.0, 0.3, *[1e-4] * 9), [4, 6, 8, 1357, 2690, 4023]),  # one call was held up
     ],
 )
 def test_a_look_is_made_where_it_tells_what_grows(

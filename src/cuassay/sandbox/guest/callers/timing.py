@@ -47,12 +47,18 @@ def spans(step: CallOften, taken_s: Sequence[float]) -> Iterator[tuple[int, bool
     the whole process for garbage, which takes 0.1 s: quick calls are looked at as few times as
     tell what grows from what is built once.
     """
-    yield 2, True  # what a first call builds
+    long_s = step.budget_s / 4
+    yield 2, False  # what a first call builds
+    begins = taken_s[-1] > long_s
+    if begins:
+        yield 0, True
     yield 2, False
-    if taken_s[1] > step.budget_s / 4:
+    if taken_s[-1] > long_s:
         yield 0, True
         yield 2, True
-        if taken_s[3] > step.budget_s / 4:
+        if not begins:
+            yield 2, True
+        if taken_s[-1] > long_s:
             return
     yield _FEW, False
     yield _FEW, False
