@@ -180,7 +180,8 @@ class _Draws:
         """Return the noise of draw `index`.
 
         Where inputs repeat, equal values err alike in three draws of four: another formula may
-        cancel where the reference's does not, and the other way round.
+        cancel where the reference's does not, and the other way round. Draws 0 and 4 round alike
+        but in another order.
         """
         return Noise(
             _mix(self.runner.seed, index),
@@ -191,7 +192,7 @@ class _Draws:
             cuts=index % 2 == 1,
             rounds=index % 2 == 0,
             reassociates=index % 4 == 2,
-            turn=self.runner.seed + index // 2,
+            turn=self.runner.seed + index // (2 if index % 2 else 4),
         )
 
 

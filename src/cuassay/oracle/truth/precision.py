@@ -90,8 +90,11 @@ class Rounder(Protocol):
     ) -> Tensor:
         """Return an operand with the errors of another association (`Products.excess`)."""
 
+    def part(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return what another order of a sum or a product stores, as it is stored."""
+
     def one_of(self, orders: Makes) -> Tensor:
-        """Return a sum as one of its orders makes it, the first one being the reference's."""
+        """Return a result as one of its orders makes it, the first one being the reference's."""
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return a float32 tensor as an operation reads it that a 16-bit one goes into as well."""
@@ -128,8 +131,10 @@ class Drawn:
         found = excess()
         return values if found is None else self.noise.spread(values, values.abs() * found, grid)
 
+    part = intermediate
+
     def one_of(self, orders: Makes) -> Tensor:
-        """Return a sum in the order of the draw."""
+        """Return a result in the order of the draw."""
         return self.noise.one_of(orders)
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
@@ -270,14 +275,16 @@ class Stored:
         if kind is _Kind.LOW and added > _MOST_ADDITIONS:
             kind = _Kind.SUM
         if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
-            grid, made = GRIDS[dtype], first
-            orders = self._sums.orders(asked, lambda part: self._rounder.intermediate(part, grid))
+            grid = GRIDS[dtype]
+            orders = [
+                make
+                for kept in (self._sums, self._products)
+                for make in kept.orders(asked, lambda part: self._rounder.part(part, grid))
+            ]
+            made = first
             if orders:
-                made = self._rounder.one_of([lambda: first, *orders])
-            made = self._rounder.reassociated(
-                made, lambda: self._products.excess_of_scaled(asked), grid
-            )
-            first = self._rounder.intermediate(made, grid)
+                first = self._rounder.one_of([lambda: made, *orders])
+            first = self._rounder.intermediate(first, grid)
         self._note(first, _Kind.LOW if nominal in GRIDS else kind, added)
         if not several:
             self._products.note(asked, first)

@@ -80,7 +80,7 @@ def programs(family: Family, seed: int, *, few: bool) -> Iterator[ProgramHook]:
 
 
 class _Made:
-    """Makes the roundings of one program: `turn` says in which order it adds three terms."""
+    """Makes the roundings of one program: `turn` says in which order it adds and multiplies."""
 
     def __init__(self, program: Program, seed: int, turn: int) -> None:
         self.program, self._random, self._turn = program, random.Random(seed), turn
@@ -110,8 +110,12 @@ class _Made:
         """Return values: a program multiplies as the reference does."""
         return values
 
+    def part(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values rounded to nearest: an order is what it stores in between."""
+        return nearest(values, grid)
+
     def one_of(self, orders: Makes) -> Tensor:
-        """Return a sum in the program's order."""
+        """Return a result in the program's order."""
         return orders[self._turn % len(orders)]()
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
