@@ -180,11 +180,11 @@ class Noises(Noise):
         return self._pools[key]
 
     def _mask(self, of: Sequence[bool], device: torch.device) -> Tensor:
-        return together(_flags(tuple(of), device))
+        return together(flags_of_runs(tuple(of), device))
 
 
 @functools.lru_cache(maxsize=256)
-def _flags(of: tuple[bool, ...], device: torch.device) -> Tensor:
+def flags_of_runs(of: tuple[bool, ...], device: torch.device) -> Tensor:
     """Return one flag a run. A GPU is waited for when numbers go there."""
     return torch.tensor(of, device=device)
 
