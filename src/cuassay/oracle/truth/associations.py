@@ -102,7 +102,8 @@ class Products:
         if known is None or operand.numel() > _MOST_ELEMENTS:
             return None
         left, right = first_run(known.left), first_run(known.right)
-        terms, total = left.square() @ right.square(), (left @ right).square_()
+        terms = left.square() @ right.square()
+        total = (left @ right).square_()
         if total.numel() != operand.numel():
             return None
         excess = (terms / total).nan_to_num_(0.0, 0.0, 0.0).sub_(1.0)
@@ -197,12 +198,12 @@ def _scaled(asked: Operation) -> tuple[Tensor, Tensor | float] | None:
     """Return the tensor that an operation multiplies by one number, and the number; else None."""
     if asked.name not in ("mul", "div"):
         return None
-    one, two = (asked.named.get(name) for name in ("self", "other"))
+    one, two = asked.named["self"], asked.named["other"]
     if asked.name == "mul" and isinstance(two, Tensor) and two.numel() > 1:
         one, two = two, one
     if not isinstance(one, Tensor) or (isinstance(two, Tensor) and two.numel() > 1):
         return None
-    return (one, two) if asked.name == "mul" else (one, 1.0 / two)
+    return one, two if asked.name == "mul" else 1.0 / two
 
 
 def _times(value: Tensor, factor: float) -> Tensor:
