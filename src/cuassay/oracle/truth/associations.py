@@ -101,12 +101,12 @@ class Products:
         known = self._factors(operand)
         if known is None or operand.numel() > _MOST_ELEMENTS:
             return None
-        left, right = first_run(known.left), first_run(known.right)
+        left, right = (first_run(one) for one in (known.left, known.right))
         terms = left.square() @ right.square()
         total = (left @ right).square_()
         if total.numel() != operand.numel():
             return None
-        excess = (terms / total).nan_to_num_(0.0, 0.0, 0.0).sub_(1.0)
+        excess: Tensor = (terms / total).nan_to_num_(0.0, 0.0, 0.0).sub_(1.0)
         return excess.clamp_(0.0, _MOST_RATIO**2).sqrt_().reshape(operand.shape)
 
     def _keep(self, result: Tensor, left: Tensor, right: Tensor, *, plain: bool) -> None:
