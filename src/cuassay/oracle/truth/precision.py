@@ -35,7 +35,7 @@ from cuassay.model.precision import Precision
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.lift.together import all_runs
 from cuassay.oracle.special import torch_dtype
-from cuassay.oracle.truth.associations import Products
+from cuassay.oracle.truth.associations import Makes, Products, Sums
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
 from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
 from cuassay.oracle.truth.rank_sums import adds_ranks, sum_of_ranks
@@ -95,6 +95,9 @@ class Rounder(Protocol):
     ) -> Tensor:
         """Return an operand with the errors of another association (`Products.excess`)."""
 
+    def one_of(self, orders: Makes) -> Tensor:
+        """Return a sum as one of its orders makes it, the first one being the reference's."""
+
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return a float32 tensor as an operation reads it that a 16-bit one goes into as well."""
 
@@ -130,6 +133,10 @@ class Drawn:
         found = excess()
         return values if found is None else self.noise.spread(values, values.abs() * found, grid)
 
+    def one_of(self, orders: Makes) -> Tensor:
+        """Return a sum in the order of the draw."""
+        return self.noise.one_of(orders)
+
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest."""
         return nearest(values, grid)
@@ -164,7 +171,7 @@ class Stored:
     def __init__(self, family: Family, rounder: Rounder) -> None:
         self.family, self._rounder = family, rounder
         self.multiplies_wide = False  # a product of float32 operands was met
-        self._products = Products()
+        self._products, self._sums = Products(), Sums()
         # Of a storage: what it is, and how many additions follow one another in it.
         self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind, int]] = {}
         self._codes: dict[int, weakref.ref[UntypedStorage]] = {}  # cast to 16 bits, which hold them
@@ -277,10 +284,18 @@ class Stored:
         if kind is _Kind.LOW and added > _MOST_ADDITIONS:
             kind = _Kind.SUM
         if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
-            first = self._rounder.intermediate(first, GRIDS[dtype])
+            grid, made = GRIDS[dtype], first
+            orders = self._sums.orders(asked, lambda part: self._rounder.intermediate(part, grid))
+            if orders:
+                made = self._rounder.one_of([lambda: first, *orders])
+            made = self._rounder.reassociated(
+                made, lambda: self._products.excess_of_scaled(asked), grid
+            )
+            first = self._rounder.intermediate(made, grid)
         self._note(first, _Kind.LOW if nominal in GRIDS else kind, added)
         if not several:
             self._products.note(asked, first)
+            self._sums.note(asked, first)
         moved = nominal in GRIDS and asked.name in EXACT
         if moved and all(map(self._is_code, tensors_of(asked))):
             storage = all_runs(first).untyped_storage()
