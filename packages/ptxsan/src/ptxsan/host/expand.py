@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ptxsan.errors import CompileError
 from ptxsan.host.tokens import Kind, tokenize
+from ptxsan.isa import arch_number
 
 _INCLUDE = re.compile(r'#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 _UNROLL = re.compile(r"#\s*pragma\s+(unroll|nounroll)\b(.*)", re.DOTALL)
@@ -50,16 +51,21 @@ class Source:
     headers: dict[Path, Path] = field(default_factory=dict)
 
 
-def expand(source: Source, scratch: Path, *, arch: int | None) -> str:
-    """Return the unit's text expanded, as device code for `arch` (80, 90), None as host code.
+def expand(source: Source, scratch: Path, *, arch: str) -> str:
+    """Return the unit's text expanded, as device code for `arch` (sm_90a), as host code for "".
 
     `scratch` is a folder for rewritten copies. Raises CompileError with the preprocessor's log.
     """
     own = _Own(source, scratch)
     main = own.rewritten(source.path)
     defines = [*_NVCC, *source.defines]
-    if arch is not None:
-        defines.append(f"__CUDA_ARCH__={arch * 10}")
+    if arch:
+        number = arch_number(arch)
+        defines.append(f"__CUDA_ARCH__={number * 10}")
+        if arch.endswith("a"):
+            of_one = ("__CUDA_ARCH_SPECIFIC__", "__CUDA_ARCH_FAMILY_SPECIFIC__")
+            defines += [f"{name}={number * 10}" for name in of_one]
+            defines.append(f"__CUDA_ARCH_FEAT_SM{number}_ALL")
     command = [source.compiler, "-E", "-x", "c++", "-std=c++20", "-w", f"-I{scratch}"]
     command += [f"-D{one}" for one in defines]
     command += [f"-idirafter{folder}" for folder in source.system]
