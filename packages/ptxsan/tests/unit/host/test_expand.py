@@ -52,3 +52,13 @@ def test_an_error_names_the_users_file(tmp_path: Path) -> None:
         _expanded(tmp_path, "#error never\n")
     assert "scratch" not in raised.value.log
     assert "never" in raised.value.log
+
+
+def test_a_header_that_a_macro_names_is_left_to_the_compiler(tmp_path: Path) -> None:
+    """CUTLASS names libcu++'s headers so; expanded in place they would lose their guards."""
+    text = (
+        "#define OF(name) <cuda/std/name>\nint before;\n#include OF(utility) // why\nint after;\n"
+    )
+    expanded = _expanded(tmp_path, text)
+    assert "#include <cuda/std/utility>" in expanded
+    assert expanded.index("before") < expanded.index("#include") < expanded.index("after")
