@@ -651,4 +651,4 @@ class Examination:
             return ""
         truths = self._trial.truths
         first = truths.rough if isinstance(check, SearchingCheck) else truths.first
-        return first(scenario.cases[0]).ill_conditioned
+        return self._trial.comparing.ill_conditioned(scenario.cases[0], first)
