@@ -1466,6 +1466,40 @@ def run(x):
         condition="unreached",
     ),
     Hostile(
+        name="wrong-by-a-number-of-its-own",
+        line="lines",
+        body="def run(x):\n    near = 1.0 / (1.0 + 1e9 * (len(x) - 777) ** 2)\n"
+        "    return right(x) * torch.ones(len(x)).mul(1.0 - 0.5 * near)",
+        twin="def run(x):\n    half = 0.5 / (1.0 + len(x))\n    return right(x) * half / half",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-for-the-same-sum-at-an-address",
+        line="lines",
+        body="""
+KEPT = {}
+def run(x):
+    old = KEPT.get(x.data_ptr())
+    if old is None or old[1].shape != x.shape or not torch.equal(old[0], x.sum()):
+        old = KEPT[x.data_ptr()] = (x.sum(), x.clone())
+    return right(old[1])
+""",
+        twin="""
+KEPT = {}
+def run(x):
+    KEPT[x.data_ptr()] = x * 0.5
+    return right(KEPT[x.data_ptr()] * 2.0)
+""",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-without-a-garbage-collector",
+        line="lines",
+        body="import gc\ndef run(x):\n    return (wrong, right)[gc.isenabled()](x)",
+        twin="import gc\ndef run(x):\n    gc.collect(0)\n    return right(x)",
+        condition="unreached",
+    ),
+    Hostile(
         name="wrong-at-a-late-date",
         line="lines",
         body="def run(x):\n    return right(x) - max(time.time() - 4e9, 0.0)",

@@ -57,7 +57,7 @@ _OPERANDS = (Instead.FIRST, Instead.SECOND, Instead.THIRD)
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 # Whose results hold nothing yet, or hold what another number would do as well for.
 _MAKING = ("empty", "zeros", "ones", "full", "new_")
-_ASKS_FORM = ("len", "size", "numel", "dim", "stride", "save_for_backward")
+_ASKS_FORM = ("len", "size", "numel", "dim", "stride", "data_ptr", "save_for_backward")
 # What changes the form of a tensor or its rounding, which need not show.
 _FORMS = (
     "float", "half", "bfloat16", "double", "to", "type", "type_as", "contiguous", "clone", "detach",
@@ -79,10 +79,12 @@ def idle_parts(
     Nothing where the candidate does not run in a process apart, which alone exchanges values.
     """
     trees = dict(_trees(candidate))
-    left = [one for path, (source, tree) in trees.items() for one in _offers(source, tree, reached)]
-    same: set[Exchange] = set()
     small, large = _cases(trial, checked)
     cases = small[: trial.effort.exchange_cases]
+    if trial.device.on_gpu and trees and cases:  # calls there are not followed before
+        reached = _followed(run, cases)
+    left = [one for path, (source, tree) in trees.items() for one in _offers(source, tree, reached)]
+    same: set[Exchange] = set()
     end = time.monotonic() + trial.effort.exchange_s
     # One call each first. What that leaves is asked again after a call on other values, with the
     # same exchange: there it matters what tells whether a kept result may be used again.
@@ -112,6 +114,18 @@ def idle_parts(
         ),
         *((untried,) if left and time.monotonic() > end else ()),
     )
+
+
+def _followed(run_exchanged: RunExchanged, cases: Sequence[Case]) -> Reached:
+    """Return what calls on some cases run, in a process apart."""
+    steps: list[Step] = []
+    for number in range(len(cases)):
+        steps += [Allocate(slot="a", case=number), Call(slot="a", result="r")]
+        steps.append(ReadResult(result="r"))
+    run = run_now(
+        run_exchanged(Scenario(label="parts of its code", cases=tuple(cases), steps=tuple(steps)))
+    )
+    return Reached() if run is None else run.reached
 
 
 def _trees(candidate: Candidate) -> Iterator[tuple[str, tuple[SourceFile, ast.Module]]]:
@@ -295,19 +309,26 @@ def _tried(
 
     `cases` are that case, and that of a call before it, if there is one.
     """
-    waiting = list(exchanges)
+    waiting, fresh = list(exchanges), False
     while waiting:
         if time.monotonic() > end:
             yield from ((one, None) for one in waiting)
             return
-        run = run_now(run_exchanged(_scenario(cases, waiting)))
+        run = run_now(run_exchanged(replace(_scenario(cases, waiting), fresh=fresh)))
         plain = None if run is None else done(run, 2)
         usual = None if run is None or plain is None else _tensors(trial, run, plain.items)
         if run is None or usual is None:
+            if run is not None and not fresh:  # what was exchanged before may have broken it
+                fresh = True
+                continue
             yield from ((one, None) for one in waiting)
             return
-        records, count = run.result.records, 0
         each = 2 if len(cases) == 1 else 5
+        records, count, tried = run.result.records, 0, len(waiting)
+        if trial.device.on_gpu:  # after an error of the device every call raises
+            good = max(n for n, one in enumerate(records) if isinstance(one, StepDone))
+            tried = min((good - 2) // each + 1, tried)
+            records = records[: each * tried + 3]
         for exchange, made, read in zip(
             waiting, records[each + 1 :: each], records[each + 2 :: each], strict=False
         ):
@@ -319,9 +340,10 @@ def _tried(
             else:
                 items = read.items if isinstance(read, StepDone) else ()
                 yield exchange, _is_right(trial, cases[0], run, items, usual)
-        if count < len(waiting):  # this one ended the process, or took too long
+        if count < tried:  # this one ended the process, or took too long
             yield waiting[count], False
-        waiting = waiting[count + 1 :]
+            count += 1
+        fresh, waiting = tried < len(waiting), waiting[count:]
 
 
 def _scenario(cases: tuple[Case, ...], exchanges: Iterable[Exchange]) -> Scenario:

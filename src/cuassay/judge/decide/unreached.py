@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from types import CodeType
 
@@ -32,8 +33,16 @@ _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager"
 _COMPILERS = ("jit", "compile", "script", "kernel", "custom_op", "register_fake")
 _MAKES_CODE = ("exec", "eval", "compile")
 _COMPUTED = ast.Compare | ast.BinOp | ast.UnaryOp | ast.Call | ast.Subscript
-_MACHINE = ("os", "platform", "multiprocessing", "psutil")  # modules
 _CLOCKS = ("time", "datetime")
+# What functions of these modules return follows from what they are given: of others, such as `os`
+# and `gc`, it follows from the machine and the process.
+_PURE = frozenset((
+    "__future__", "abc", "array", "bisect", "cmath", "collections", "contextlib", "copy",
+    "dataclasses", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools",
+    "json", "math", "numbers", "operator", "re", "statistics", "string", "struct", "textwrap",
+    "types", "typing", "warnings", "zlib", *_CLOCKS,
+))  # fmt: skip
+_MACHINE = frozenset((*sys.stdlib_module_names, "psutil")) - _PURE
 # What a process is set to as a whole, and no judged call changes.
 _SETTINGS = (
     "get_num_threads", "get_num_interop_threads", "is_initialized", "get_world_size", "get_rank",
@@ -124,7 +133,7 @@ def _constants(
     yield from look(tree)
 
 
-def _names_of(tree: ast.Module, modules: Sequence[str]) -> set[str]:
+def _names_of(tree: ast.Module, modules: Collection[str]) -> set[str]:
     """Return the names by which a file has some modules and what it imports of them."""
     return {
         name.asname or name.name.partition(".")[0]

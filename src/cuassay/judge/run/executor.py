@@ -26,7 +26,7 @@ from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.memory import shortage
 from cuassay.judge.run.patience import Patience
 from cuassay.judge.run.recordings import Recordings
-from cuassay.judge.run.unwatched import Unwatched, claims_no_resources
+from cuassay.judge.run.unwatched import Unwatched, claims_no_resources, host_inputs
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
 from cuassay.model.scenario import Scenario
@@ -257,10 +257,11 @@ class Executor(Closing):
         None where the candidate runs in no process apart, which alone can do that.
         """
         async with self._clocked(scenario), self._one:
-            apart = await self._unwatched.apart_for(scenario)
+            apart = await self._unwatched.exchanging(scenario)
             if apart is None:
                 return None
-            return await apart.execute(scenario, self._trial.truths.inputs, fresh=False)
+            inputs = partial(host_inputs, self._trial)
+            return await apart.execute(scenario, inputs, fresh=scenario.fresh)
 
     @asynccontextmanager
     async def _clocked(self, scenario: Scenario) -> AsyncIterator[Parts]:

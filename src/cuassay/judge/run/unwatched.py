@@ -82,6 +82,18 @@ class Unwatched(Closing):
         built = not self._apart.unloadable and await self._pool.wait_built()
         return self._apart if built else None
 
+    async def exchanging(self, scenario: Scenario) -> Apart | None:
+        """Return the processes for calls whose expressions come to other values, if there are any.
+
+        On a GPU no other scenario of Mode.PLAIN runs there: what travels does so by the host.
+        """
+        if not self._device.on_gpu:
+            return await self.apart_for(scenario)
+        if self._needs_us() or self._builds_long or self._trial.problem.updated:
+            return None
+        built = not self._apart.unloadable and await self._pool.wait_built()
+        return self._apart if built else None
+
     @staticmethod
     def else_a_worker() -> AbstractContextManager[None]:
         """Let a worker run what cannot be loaded apart: APART001 says so.

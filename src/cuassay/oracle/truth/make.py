@@ -204,6 +204,7 @@ class _Draws:
             cuts=index % 2 == 1,
             rounds=index % 2 == 0,
             reassociates=index % 4 == 2,
+            turn=self.runner.seed + index // 2,
         )
 
 

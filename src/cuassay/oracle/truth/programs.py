@@ -31,6 +31,7 @@ from torch import Tensor
 from cuassay.hooks import Operation, PassThrough, floating_in
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.lift.together import NotTogether, together
+from cuassay.oracle.truth.associations import Makes
 from cuassay.oracle.truth.noises import flags_of_runs
 from cuassay.oracle.truth.operations import EXACT
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored
@@ -73,8 +74,8 @@ def programs(family: Family, seed: int, *, few: bool) -> Iterator[ProgramHook]:
     if family.intermediates is None:
         return
     multiplies_wide = False
-    for program in _chosen(few=few):
-        hook = ProgramHook(family, _Made((program,), seed))
+    for turn, program in enumerate(_chosen(few=few)):
+        hook = ProgramHook(family, _Made((program,), seed, (turn,)))
         yield hook
         multiplies_wide |= hook.multiplies_wide
     if multiplies_wide:
@@ -87,12 +88,12 @@ def programs_of_one_run(family: Family, seed: int, *, few: bool) -> tuple[Progra
     None of them cuts operands off: that one comes by itself (`cutting_program`).
     """
     chosen = _chosen(few=few)
-    return ProgramHook(family, _Made(chosen, seed)), len(chosen)
+    return ProgramHook(family, _Made(chosen, seed, range(len(chosen)))), len(chosen)
 
 
 def cutting_program(family: Family, seed: int) -> ProgramHook:
     """Return the hook of the program that leaves products to the tensor cores."""
-    return ProgramHook(family, _Made((_CUTTING,), seed))
+    return ProgramHook(family, _Made((_CUTTING,), seed, (0,)))
 
 
 def _chosen(*, few: bool) -> tuple[Program, ...]:
@@ -100,10 +101,13 @@ def _chosen(*, few: bool) -> tuple[Program, ...]:
 
 
 class _Made:
-    """Makes the roundings of one program, or of several: of each in a run of its own."""
+    """Makes the roundings of one program, or of several: of each in a run of its own.
 
-    def __init__(self, programs: Sequence[Program], seed: int) -> None:
-        self._programs, self._random = programs, random.Random(seed)
+    `turns` say in which order each adds three terms.
+    """
+
+    def __init__(self, programs: Sequence[Program], seed: int, turns: Sequence[int]) -> None:
+        self._programs, self._random, self._turns = programs, random.Random(seed), turns
         self._cuts = any(program.cuts for program in programs)
         self._codes: list[int] = []  # of the next intermediates, the last one first
 
@@ -132,6 +136,15 @@ class _Made:
     ) -> Tensor:
         """Return values: a program multiplies as the reference does."""
         return values
+
+    def one_of(self, orders: Makes) -> Tensor:
+        """Return a sum in the order of each program."""
+        places = [turn % len(orders) for turn in self._turns]
+        made = orders[places[0]]()
+        for place in sorted({*places} - {places[0]}):
+            which = flags_of_runs(tuple(one == place for one in places), made.device)
+            made = torch.where(together(which), orders[place](), made)
+        return made
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest, if the program casts what it reads beside others."""

@@ -192,7 +192,7 @@ class Apart(Closing):
             self.walls = dict(worker.walls)
             if confined() and walls.fallen(worker.walls):
                 raise CannotJudgeError(walls.why_not_run(worker.walls))
-            if self._keep is not None and bare:
+            if self._keep is not None and (bare or self._device.on_gpu):
                 kept_kernels.lay_out(self._keep, worker.folder)
             root = write_sources(self._candidate, worker.folder).relative_to(worker.folder)
             reply = await worker.ask(

@@ -144,7 +144,9 @@ WIDE = "y = x * gain + bias\n    "
         (NEAR + "one = near + torch.ones(1)\n    return torch.einsum('rc,o->rc', y, one)",
          ["never mattered: near", "made no difference: torch.einsum('rc,o->rc', y, one)"]),
         (NEAR + "return y * (1.0 + 0.1 * near)",
-         ["made no difference: y * (1.0 + 0.1 * near)"]),
+         ["made no difference: y * (1.0 + 0.1 * near)", "never mattered: 0.1 * near"]),
+        (WIDE + "return y * max(float(bias.abs().max()), 1e-30) / float(bias.abs().max())",
+         ["made no difference: max(float(bias.abs().max()), 1e-30)"]),
         (FAR + "return y + far", ["never mattered: far"]),
         (FAR + "y += far\n    return y", ["never mattered: far"]),
         (FAR + "y[:, :1] += far[:, :1]\n    return y", ["never mattered: far[:, :1]"]),
@@ -206,6 +208,17 @@ def test_a_key_of_kept_results_matters_after_other_values(
     assert found == ["never mattered: bias.sum()", "never mattered: bias.abs().sum()", kept]
 
 
+def test_what_is_kept_for_an_address_may_be_equal_to_what_is_kept_for_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    body = """old = KEPT.get("here")
+    if old is None or not torch.equal(old[0], x.sum()):
+        old = KEPT["here"] = (x.sum(), x.clone())
+        KEPT[len(KEPT)] = x.clone()
+    return old[1] * gain + bias"""
+    assert "kept from an earlier call: old[1]" in idle(monkeypatch, tmp_path, body, "KEPT = {}")
+
+
 @pytest.mark.parametrize(
     ("head", "body"),
     [
@@ -217,6 +230,8 @@ def test_a_key_of_kept_results_matters_after_other_values(
          "    return y + bias"),
         ("LAST = []", "LAST[:] = [x.clone()]\n    return x * gain + bias"),
         ("LAST = []", "LAST[:] = [x * gain + bias]\n    return LAST[0]"),
+        ("TABLES = {}", "TABLES[x.shape] = torch.full((4096,), 2.0)\n"
+         "    return x * gain + bias * TABLES[x.shape][: len(bias)] / 2.0"),
     ],
 )  # fmt: skip
 def test_tables_and_memory_to_work_in_may_be_kept(

@@ -163,9 +163,8 @@ def constants(
     monkeypatch: pytest.MonkeyPatch, folder: Path, body: str, *calls: tuple[object, ...]
 ) -> list[str]:
     """Return the expressions that had one value in all calls of `run(x, rows, columns)`."""
-    source = (
-        f"import os\nimport numpy as np\nimport torch\ndef run(x, rows, columns):\n    {body}\n"
-    )
+    head = "import gc\nimport math\nimport os\nimport numpy as np\nimport torch\n"
+    source = f"{head}def run(x, rows, columns):\n    {body}\n"
     path = folder / "kernel.py"
     path.write_text(source, encoding="utf-8")
     monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
@@ -210,6 +209,7 @@ CALLS = (
          ["always zeros: x * 0", "always true: x < 9"]),
         ("return x + torch.relu(x - 99.0)", ["always zeros: torch.relu(x - 99.0)"]),
         ("return x * (1.0 + (os.cpu_count() > 10**9))", [f"always {CORES}: os.cpu_count()"]),
+        ("return x * (0.0, 1.0)[gc.isenabled()]", ["always True: gc.isenabled()"]),
         ("return x + (torch.get_num_threads() > 10**9)",
          [f"always {THREADS}: torch.get_num_threads()"]),
         ("return (lambda y: y * (1 - (rows == 77)))(x)", ["always False: rows == 77"]),
@@ -249,6 +249,7 @@ def test_an_expression_that_never_changed_is_named(
         "return x if rows > 99 else x * 1.0",
         "name = 'rows' * rows\n    return x * len(name)",
         "return x.to(getattr(torch, 'float32'))",
+        "return x * math.isqrt(4) / 2",
         "total = 0\n    for n in range(rows):\n        total += n % 2\n    return x + total",
         "return f'{rows > 99}' and x",
     ],

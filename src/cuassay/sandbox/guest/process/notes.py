@@ -15,6 +15,7 @@ import sys
 import threading
 import types
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -177,7 +178,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     folder: str,
     needs: tuple[Any, ...] = (
         sys, os.path, os.sep, ast, importlib.machinery.SourceFileLoader, types.CodeType, warnings,
-        os.walk, _TRACERS, _OPERANDS, gc.get_objects,
+        os.walk, _TRACERS, _OPERANDS, gc.get_objects, weakref.ref,
     ),
 ) -> tuple[
     Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None],
@@ -203,7 +204,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     code that a compiler traces: then nothing is noted.
     """
     python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
-    most, objects = needs[9:]
+    most, objects, weakly = needs[9:]
     root = path.realpath(folder).rstrip(separator) + separator
     whole, join, exists, number_of = path.realpath, path.join, path.exists, id
     torch: Any = python.modules["torch"]
@@ -219,6 +220,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     names = ("float64", "float32", "int64", "int32", "bool_") if numbers else ()
     tensor, strided, mask, cpu = torch.Tensor, torch.strided, torch.bool, torch.device("cpu")
     scalars = {bool, int, float, *(getattr(numbers, name) for name in names)}
+    fractions = {float, *(getattr(numbers, name) for name in names[:2])}
     containers = {tuple, list, dict, set}
     text_of, kind_of, begins = repr, type, str.startswith
     known = python.stdlib_module_names | {"torch"}
@@ -232,7 +234,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     parts: dict[int, list[str]] = {}
     fresh_parts: set[int] = set()
     exchanging, changing, how, happened = False, -1, "", False
-    remembered: list[Any] = []
+    remembered: list[tuple[Any, Any]] = []  # a tensor, weakly, and a copy of it
     spoiled: list[Any] = []  # a tensor, and what it held
     read: set[int] = set()  # where it was read
     parsed: dict[str, tuple[bytes, Any]] = {}  # files that were not imported yet
@@ -274,6 +276,16 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                         made.append(text_of(place))
             parts[number] = made
             fresh_parts.add(number)
+        elif of:
+            parts[number] = [
+                "zero",
+                *[
+                    text_of(n)
+                    for n, o in enumerate(of[:most])
+                    if kind_of(latest.get(o)) in fractions
+                ],
+            ]
+            fresh_parts.add(number)
         waiting.difference_update(of)
         for operand in of:
             latest.pop(operand, None)
@@ -282,7 +294,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         """Return what takes the place of a value."""
         with plain():
             if how in ("0", "1", "2"):
-                return converted(latest[operands[changing][int(how)]], dtype_of(value))
+                one = latest[operands[changing][int(how)]]
+                return converted(one, dtype_of(value)) if kind_of(value) is tensor else one
             if kind_of(value) is tensor:
                 return ones(value) if how == "true" else zeros(value)
             return not value if kind_of(value) is bool else kind_of(value)(0)
@@ -307,7 +320,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
             kind = kind_of(value)
             if number in waiting:
                 latest[number] = value
-            if kind is tensor and number not in parts:
+            if (kind is tensor or kind in fractions) and number not in parts:
                 offer(number, value)
             if number in full:
                 return value
@@ -539,13 +552,12 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         """Return the tensors of the process, but for what this remembers and is given."""
         with no_grad(), plain():
             given = {storage(one).data_ptr() for one in arguments if kind_of(one) is tensor}
-            own = {number_of(one) for one in (*remembered, *spoiled)}
+            own = {number_of(one) for one in (*spoiled, *[copy for _, copy in remembered])}
             return [
                 one
                 for one in objects()
                 if kind_of(one) is tensor
                 and number_of(one) not in own
-                and device_of(one) == cpu
                 and layout_of(one) is strided
                 and count(one)
                 and storage(one).data_ptr() not in given
@@ -553,12 +565,18 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
 
     def spoil(number: int, arguments: list[Any]) -> bool:
         with no_grad(), plain():
+            # A table that is made again is equal to one that is gone; a result that is kept for
+            # an address may be equal to one that is kept for another address.
+            there = {number_of(old): copy for of, copy in remembered if (old := of()) is not None}
+            gone = [copy for of, copy in remembered if of() is None]
+            gone = gone or [copy for _, copy in remembered]
             changed = [
                 one
                 for one in held(arguments)
                 if not any(
                     shape_of(one) == shape_of(old) and dtype_of(one) == dtype_of(old)
-                    and same(one, old) for old in remembered
+                    and device_of(one) == device_of(old) and same(one, old)
+                    for old in ([there[number_of(one)]] if number_of(one) in there else gone)
                 )
             ]  # fmt: skip
             if number >= len(changed):
@@ -580,7 +598,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
             if exchanging and changing < -1:
                 remembered.clear()
                 with no_grad(), plain():
-                    remembered[:] = [copied(one) for one in held(arguments)]
+                    remembered[:] = [(weakly(one), copied(one)) for one in held(arguments)]
             exchanging, changing, happened = False, -1, False
             return did
         exchanging, (file, *span) = True, part
