@@ -40,6 +40,7 @@ from trials import (
 
 PACKED = ROOT / "build" / "deck"
 _READINGS = Path(__file__).with_name("operators_deck_readings.json")
+_REACHED = Path(__file__).parent / "results" / "operators-deck-h200.json"
 _SET = "kernelbench.com"
 _JUDGED = ("ACCEPTED", "REJECTED")
 _ACCEPTED = "the precision policy accepts it"  # what a verdict says of such a mutant
@@ -83,6 +84,9 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--profile", default="quick")
     parser.add_argument("--only", nargs="*", help="only kernels with one of these in their name")
     parser.add_argument("--device", default="", help="cpu or cuda; cuda where there is one")
+    parser.add_argument(
+        "--budget", default="60s", help="of each trial, as `cuassay check` takes it"
+    )
     parser.add_argument("--gpu-memory", default="", help="given to each trial, such as 24GiB")
     SideBySide.add_options(parser, "kernel", jobs=1, each_s=240.0)
     parser.add_argument("--rows", type=Path, default=ROOT / "build" / "deck-rows")
@@ -119,6 +123,8 @@ class Bench:
         command = check_command(
             kernel,
             given.packed,
+            "--budget",
+            given.budget,
             profile=given.profile,
             device=self._device,
             gpu_memory=given.gpu_memory,
@@ -253,6 +259,14 @@ def read_readings() -> Mapping[str, Mapping[str, str]]:
     return found
 
 
+def names_reached() -> frozenset[str]:
+    """Return the kernels that the runs of the kept results have a row of."""
+    if not _REACHED.is_file():
+        return frozenset()
+    rows = json.loads(_REACHED.read_text(encoding="utf-8"))["results"]["rows"]
+    return frozenset(str(row["name"]) for row in rows)
+
+
 def show(rows: Sequence[Row]) -> dict[str, Any]:
     """Print the tables and return the summaries by operator."""
     readings = read_readings()
@@ -293,9 +307,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kernels = [one for one in read_index(given.packed) if one.set == _SET]
         if given.only:
             kernels = [one for one in kernels if any(word in one.name for word in given.only)]
-        # The operators in turns, the kernels of each in an order that nobody chose: a run that is
-        # cut short has then seen all operators, and some kernel of each.
-        kernels.sort(key=lambda kernel: kernel.digest)
+        # The operators in turns, of each those first that no earlier run reached, in an order that
+        # nobody chose: a run that is cut short has then seen all operators, and new kernels.
+        seen_before = names_reached()
+        kernels.sort(key=lambda kernel: (kernel.name in seen_before, kernel.digest))
         seen: Counter[str] = Counter()
         turns = {}
         for kernel in kernels:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,6 +18,23 @@ from cuassay.dispatch_modes import UntracedMode, tensors_in
 _PRIMS = {"inp": "self", "a": "self", "b": "other", "dims": "dim"}
 _NESTED = (list, tuple, dict)
 T = TypeVar("T")
+
+
+# Called before each operation of a lifted run, and of one that hooks are shown.
+run_end: ContextVar[Callable[[], object]] = ContextVar("run_end", default=lambda: None)
+
+
+@contextmanager
+def runs_ended_by(check: Callable[[], object]) -> Iterator[None]:
+    """Let what `check` raises end a run of this block between two of its operations.
+
+    A run of a reference that loops in Python takes seconds, and a truth is many runs.
+    """
+    before = run_end.set(check)
+    try:
+        yield
+    finally:
+        run_end.reset(before)
 
 
 class _Once(Generic[T]):
@@ -139,6 +158,7 @@ class Observed(UntracedMode):
     ) -> None:
         super().__init__()
         self._hooks, self._only_new, self._nominal = hooks, only_new, nominal
+        self._end = run_end.get()
 
     def __torch_dispatch__(
         self,
@@ -152,6 +172,7 @@ class Observed(UntracedMode):
 
     def shown(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Return the result of an operation that the hooks are shown."""
+        self._end()
         operation = Operation(func, args, kwargs, self._nominal)
         if self._only_new and any(one.alias_info is not None for one in func._schema.returns):
             return operation.run()

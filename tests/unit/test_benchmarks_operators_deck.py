@@ -62,3 +62,12 @@ def test_a_rejected_kernel_that_was_read_as_right_is_a_false_alarm(
     (file,) = tmp_path.glob("operators-deck-*.json")
     kept = json.loads(file.read_text())["results"]["rows"]
     assert kept[0]["read"] == {"is": reading, "why": "one buffer for all calls"}
+
+
+def test_a_run_knows_which_kernels_earlier_ones_reached(
+    deck: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deck, "_REACHED", tmp_path / "results.json")
+    assert deck.names_reached() == frozenset()
+    (tmp_path / "results.json").write_text(json.dumps({"results": {"rows": [{"name": "a"}]}}))
+    assert deck.names_reached() == {"a"}

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 import torch
 
-from cuassay.hooks import EndlessRun, MultiplyAdds, Observed, Operation, OperationLimit, PassThrough
+from cuassay.errors import CannotJudgeError
+from cuassay.hooks import (
+    EndlessRun,
+    MultiplyAdds,
+    Observed,
+    Operation,
+    OperationLimit,
+    PassThrough,
+    runs_ended_by,
+)
+from cuassay.oracle.lift.run import lift, lift_together
 
 
 class _Names(PassThrough):
@@ -84,3 +94,51 @@ def test_a_run_ends_at_its_limit_for_every_hook() -> None:
     with pytest.raises(EndlessRun), Observed(OperationLimit(5), names):
         endless()
     assert len(names.results) == 5
+
+
+class _Clock:
+    """Raises before the operation after `most` others."""
+
+    def __init__(self, most: int) -> None:
+        self.asked, self._most = 0, most
+
+    def __call__(self) -> None:
+        self.asked += 1
+        if self.asked > self._most:
+            raise CannotJudgeError("the time is over")
+
+
+def _loops(x: torch.Tensor) -> torch.Tensor:
+    """Add for long, and take any exception for a step that did not work."""
+    for _ in range(1000):
+        try:
+            x = x + 1.0
+        except Exception:
+            continue
+    return x
+
+
+@pytest.mark.parametrize("run", [
+    lambda x: lift(_loops, [x]),
+    lambda x: lift_together(_loops, [x], 4, hook=PassThrough()),
+])  # fmt: skip
+def test_a_lifted_run_ends_between_two_operations_whatever_a_reference_catches(run: Any) -> None:
+    clock = _Clock(30)
+    with runs_ended_by(clock), pytest.raises(CannotJudgeError, match="the time is over"):
+        run(torch.ones(3))
+    assert clock.asked == 31
+    run(torch.ones(3))  # nothing ends the runs after the block
+    assert clock.asked == 31
+
+
+def test_a_run_that_hooks_watch_ends_between_two_operations() -> None:
+    clock = _Clock(30)
+
+    def run() -> None:
+        x = torch.ones(3)
+        for _ in range(1000):
+            x = x + 1.0
+
+    with runs_ended_by(clock), Observed(PassThrough()), pytest.raises(CannotJudgeError):
+        run()
+    assert clock.asked == 31

@@ -32,7 +32,7 @@ from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain, unlike
 from cuassay.hooks import Observed, Operation, PassThrough
 from cuassay.inputs.legal import structure_of
-from cuassay.inputs.packed import codes_of, is_packed
+from cuassay.inputs.packed import comparable
 from cuassay.model.domain import Domain, Index, Mask, Opaque, Positive, Probability, Real, Structure
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.model.stated import FactKind
@@ -68,7 +68,7 @@ def value_facts(problem: Problem, looks: Sequence[InputSample]) -> tuple[Known, 
         if not isinstance(spec, TensorSpec):
             continue
         tensors = [
-            (_readable(value), look.sizes)
+            (comparable(value), look.sizes)
             for look in looks
             if isinstance(value := look.values[spec.name], torch.Tensor) and value.numel()
         ]
@@ -115,13 +115,6 @@ def _agrees(fact: ValueFact, tensor: torch.Tensor, sizes: Mapping[str, int]) -> 
     assert_never(fact)
 
 
-def _readable(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that can be compared: codes of 4 bits as bytes, of 8 bits as floats."""
-    if tensor.is_floating_point() and tensor.dtype.itemsize == 1 and not is_packed(tensor):
-        return tensor.float()
-    return codes_of(tensor)
-
-
 def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and bool(torch.equal(first, second))
 
@@ -133,7 +126,7 @@ def holds(kind: FactKind, tensor: torch.Tensor, *, dim: int = 0) -> bool:
     """
     if not tensor.numel():
         return True
-    tensor, last = _readable(tensor), tensor.shape[-1] if tensor.dim() else 0
+    tensor, last = comparable(tensor), tensor.shape[-1] if tensor.dim() else 0
     if tensor.numel() > _LARGE:
         part = _part(kind, tensor)
         if part.numel() < tensor.numel() and not holds(kind, part, dim=dim):
@@ -272,7 +265,7 @@ def _wider(domain: Domain, value: torch.Tensor) -> Positive | None:
     """Return a domain of positive numbers with these as well; None where not all are positive."""
     if not isinstance(domain, Positive) or not value.is_floating_point():
         return None
-    least, most = (float(end) for end in torch.aminmax(_readable(value).float()))
+    least, most = (float(end) for end in torch.aminmax(comparable(value).float()))
     if not 0.0 < least <= most < math.inf:
         return None
     return Positive(low=min(domain.low, least), high=max(domain.high, most))
@@ -296,7 +289,7 @@ def _are_shares(value: torch.Tensor) -> bool:
     """Whether every row along the last dimension is a probability distribution."""
     if not value.is_floating_point() or value.dim() == 0 or value.shape[-1] < _LEAST:
         return False
-    rows = _readable(value)
+    rows = comparable(value)
     first = rows.reshape(-1, rows.shape[-1])[:1]  # one row says no of most, and needs no memory
     return all(
         bool((part >= 0).all())

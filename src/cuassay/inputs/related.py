@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import torch
 
 from cuassay.inputs.legal import bounded
+from cuassay.inputs.packed import is_packed
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 
@@ -25,8 +26,10 @@ def related(own: torch.Tensor, other: torch.Tensor, *, first: int, step: int = 1
     """Return `own` with its rows made of those of `other`, in its dtype; both have one shape.
 
     Equal, opposite or one divided by the other's numbers (to +-64, and no zeros), else its own
-    numbers in the order of the other's, or in the opposite order.
+    numbers in the order of the other's, or in the opposite order. Pairs of 4-bit numbers are equal.
     """
+    if is_packed(own):
+        return other.clone()
     rows = own.double().reshape(-1, own.shape[-1]) if own.dim() > 1 else own.double().reshape(1, -1)
     others = other.double().reshape(rows.shape)
     smallest = torch.where(others < 0, -1.0 / _LARGEST, 1.0 / _LARGEST)

@@ -40,7 +40,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from cuassay.errors import ProblemError
-from cuassay.inputs.packed import codes_of
+from cuassay.inputs.packed import codes_of, comparable
 from cuassay.model.case import Fill
 from cuassay.model.problem import TensorSpec
 
@@ -249,7 +249,7 @@ def _others(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     drawn = torch.rand(value.shape, generator=generator, dtype=torch.float64).to(value.device)
     if value.dtype is torch.bool:
         return value ^ (drawn < 0.5)
-    known = torch.unique(value)
+    known = torch.unique(comparable(value))
     if len(known) == _FEW:
         low, high = known[0].to(value.dtype), known[1].to(value.dtype)
         return torch.where(drawn < 0.5, low, high)

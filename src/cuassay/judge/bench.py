@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, MutableMapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -196,7 +197,9 @@ def open_bench(
     """
     # Drawn only now: the candidate's digest is fixed before any input exists.
     seed = job.seed if job.seed is not None else new_root()
-    budget = TimeBudget.of(job.profile, job.budget_s)
+    budget = TimeBudget.of(
+        job.profile, job.budget_s, spent_s=max(time.time() - timeline.started, 0.0)
+    )
     host = HostNursery(nursery)
     stack.callback(host.close)
     machine = stack.enter_context(

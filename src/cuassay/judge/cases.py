@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.contract.accept import own_case
-from cuassay.errors import CuassayError
+from cuassay.errors import CuassayError, LiftError
 from cuassay.inputs import plan
 from cuassay.inputs.geometry import elements, most_rows, tensor_inputs
+from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.named_values import named_values
 from cuassay.inputs.seeds import derive
@@ -411,12 +412,20 @@ class Cases:
     def _is_defined(self, case: Case) -> bool:
         """Whether the reference makes finite numbers alone: else kernels may differ freely."""
         try:
-            outputs = self._truths.first(case).outputs
+            try:
+                values = self._truths.exact(case)
+            except LiftError:
+                values = self._truths.as_written(list(self._truths.inputs(case).values()))
         except CuassayError:
             return False
-        values = (output.value for output in outputs if output.value.is_floating_point())
-        # torch cannot ask it of floats of 8 bits; they saturate, or their NaNs are compared.
-        return all(bool(value.isfinite().all()) for value in values if value.dtype.itemsize > 1)
+        for spec, value in zip(self.domain.problem.outputs, values, strict=True):
+            if spec.dtype.is_liftable:
+                value = value.to(torch_dtype(spec.dtype))
+            # torch cannot ask it of floats of 8 bits; they saturate, or their NaNs are compared.
+            floating = value.is_floating_point() and value.dtype.itemsize > 1
+            if floating and not bool(value.isfinite().all()):
+                return False
+        return True
 
     def _decided(self, case: Case) -> bool:
         try:

@@ -209,11 +209,13 @@ def power_of(bench: Bench) -> Power | None:
             return power.power_of_inputs(bench.trial)
         # The reference's own affair: whichever candidate is on trial, it is the same.
         cases = serial.dumps(power.planned(bench.trial))
-        if known.get(cases) is None:  # what had no time once may have it for another candidate
-            known[cases] = power.power_of_inputs(bench.trial)
-        return known[cases]
+        made = known.get(cases) or power.power_of_inputs(bench.trial)
+        if not bench.budget.is_spent:  # else another candidate may have the time
+            known[cases] = made
+        return made
 
-    return bench.optional("power of the inputs", measure)
+    made = bench.optional("power of the inputs", measure)
+    return None if bench.budget.is_spent else made  # mutants that had no time would count as alive
 
 
 def _begin_apart(bench: Bench, executor: Executor, lanes: Lanes) -> None:

@@ -25,11 +25,18 @@ from cuassay.model.case import Case
 from cuassay.model.device import Device
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Scalar
+from cuassay.model.ranks import AXIS
 from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
-from cuassay.oracle.lift.run import lift, run_as_written
-from cuassay.oracle.truth.make import FirstRuns, Truth, draws_as_one, make_truth
+from cuassay.oracle.lift.run import run_as_written
+from cuassay.oracle.truth.make import (
+    FirstRuns,
+    ReferenceRunner,
+    Truth,
+    draws_as_one,
+    make_truth,
+)
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
@@ -162,9 +169,18 @@ class Truths:
         return self._deterministic
 
     def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
-        """Run the reference once in float64; its outputs in the problem's order."""
-        values = list(self.inputs(case).values())
-        return self._memory.capped(lambda: lift(self._reference.call, values, names=self._outputs))
+        """Return what the reference gives in float64, in the problem's order: one run.
+
+        A truth of the case begins with it.
+        """
+        values, key = list(self.inputs(case).values()), self.key(case)
+        seed, first = derive(case.seed, "truth"), self._firsts.of(key)
+        call = self._reference.call
+        made = self._memory.capped(
+            lambda: ReferenceRunner(call, values, self._outputs, seed, first=first).plain()
+        )
+        self._firsts.drop()
+        return made
 
     def container(self, case: Case) -> str:
         """Return in what the reference returns its outputs on a case (see `Returned`).
@@ -434,7 +450,9 @@ class Truths:
             accumulation=problem.accumulation,
             draws=draws,
             index_hits=hits,
-            family=family_of(precision, problem.low_type),
+            family=family_of(
+                precision, problem.low_type, ranks=case.axes[AXIS] if problem.ranks else 0
+            ),
             budget_bytes=self._memory.room.bytes,
             first=self._firsts.of(self.key(case)),
         )

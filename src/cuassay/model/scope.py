@@ -180,7 +180,7 @@ def scope_lines(scope: Scope, *, power: str = "") -> tuple[str, ...]:
         else "launches: none by the PTX machine"
     )
     if scope.unreached:
-        launches += f"; never ran: {_code_words(scope.unreached)}"
+        launches += f"; unreached: {_code_words(scope.unreached)}"
     missing = f"not measured ({scope.power_missing})" if scope.power_missing else power
     lines.append(f"{launches}; power: {missing}" if missing else launches)
     return tuple(lines)

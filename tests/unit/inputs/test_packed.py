@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cuassay.inputs.materialise import materialise
-from cuassay.inputs.packed import codes_of, is_packed
+from cuassay.inputs.packed import codes_of, comparable, is_packed
 from cuassay.model.case import Case, Fill, FillValue
 from cuassay.model.device import CPU
 from cuassay.model.dtype import DType
@@ -52,3 +52,11 @@ def test_transforms_of_values_move_or_replace_whole_pairs(parameters: dict[str, 
     plain, other = _drawn(), _drawn(**parameters)
     assert plain.shape == other.shape
     assert not torch.equal(plain, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu])
+def test_floats_of_8_bits_are_compared_as_numbers_and_pairs_as_bytes(dtype: torch.dtype) -> None:
+    codes = torch.tensor([0x38, 0x40, 0x41], dtype=torch.uint8)
+    assert torch.equal(comparable(codes.view(dtype)), codes.view(dtype).float())
+    assert torch.equal(comparable(codes.view(torch.float4_e2m1fn_x2)), codes)
+    assert comparable(codes) is codes

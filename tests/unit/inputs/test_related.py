@@ -53,3 +53,12 @@ def test_what_a_case_names_is_made_within_the_domain() -> None:
     assert set(made) == {"up"}
     assert torch.equal(made["up"][0], gate[0].clamp(-1.0, 1.0))
     assert relate(narrow, case, {"gate": gate[:, :2], "up": up}) == {}
+
+
+def test_pairs_of_4_bit_numbers_are_equal_to_the_other_input() -> None:
+    codes = torch.arange(12, dtype=torch.uint8).reshape(2, 6)
+    own, other = (one.view(torch.float4_e2m1fn_x2) for one in (codes.flip(0).contiguous(), codes))
+    for first in range(len(RELATIONS)):
+        found = related(own, other, first=first)
+        assert torch.equal(found.view(torch.uint8), codes)
+        assert found.data_ptr() != other.data_ptr()

@@ -132,3 +132,18 @@ def test_dimensions_after_the_first_repeat_themselves() -> None:
 def test_a_dimension_that_is_not_there_cannot_be_mirrored() -> None:
     with pytest.raises(ProblemError, match="mirror"):
         _x(mirror=(2,), mirror_by=1.0)
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_slices_take_other_values_and_the_others_stay(dtype: DType) -> None:
+    base = _x(dtype).float()
+    changed = _x(dtype, slices=(1, 4), slices_axis=0, slices_seed=3).float()
+    others = [0, 2, 3, 5]
+    assert torch.equal(changed[others], base[others])
+    assert all(not torch.equal(changed[row], base[row]) for row in (1, 4))
+
+
+def test_slices_of_packed_pairs_take_other_bytes() -> None:
+    base = _x(DType.FLOAT4_E2M1FN_X2).view(torch.uint8)
+    changed = _x(DType.FLOAT4_E2M1FN_X2, slices=(1,), slices_axis=0, slices_seed=3)
+    assert (changed.view(torch.uint8) == base).all(-1).tolist() == [True, False] + 4 * [True]

@@ -119,7 +119,7 @@ def test_code_that_no_judged_call_ran_is_a_condition_with_its_lines() -> None:
     scope = dataclasses.replace(_COVERED, unreached=parts[:1])
     (condition,) = scope_conditions(scope, streams=False)
     assert condition == "unreached: judged calls say nothing of kernel.py:1-2 (x == 7)"
-    assert "never ran: kernel.py:1-2 (x == 7)" in scope_lines(scope)[-1]
+    assert "unreached: kernel.py:1-2 (x == 7)" in scope_lines(scope)[-1]
     scope = dataclasses.replace(_COVERED, unreached=parts)
     (condition,) = scope_conditions(scope, streams=False)
     assert condition.endswith("kernel.py:4 (x == 7) and 2 more")

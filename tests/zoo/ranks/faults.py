@@ -10,7 +10,7 @@ TWINS = Path(__file__).parent / "twins"
 OPERATORS = dict.fromkeys(
     ("one_shot", "symmetric", "functional", "symmetric_operators", "side_stream", "triton_flags"),
     "all_reduce",
-) | {"triton_norm": "all_reduce_rmsnorm"}
+) | dict.fromkeys(("triton_norm", "narrow_sum"), "all_reduce_rmsnorm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +96,24 @@ FAULTS = (
         "one_shot",
         "total += part",
         "total = (total.bfloat16() + part.bfloat16()).float()",
+        lesson=_WRONG,
+    ),
+    _fault(
+        "summed_in_8_bits",
+        "narrow_sum",
+        "    total = x.clone()\n",
+        "    total = x.to(torch.float8_e4m3fn).to(x.dtype)\n",
+        lesson=_WRONG,
+    ),
+    _fault(
+        "summed_in_parts_of_8_bits",
+        "narrow_sum",
+        "    dist.all_reduce(total, group=group)\n",
+        "    parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]\n"
+        "    dist.all_gather(parts, total, group=group)\n"
+        "    total = parts[0]\n"
+        "    for part in parts[1:]:\n"
+        "        total = (total + part).to(torch.float8_e5m2).to(x.dtype)\n",
         lesson=_WRONG,
     ),
     _fault(

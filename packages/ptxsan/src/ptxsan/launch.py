@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptxsan.errors import MachineError
@@ -33,7 +33,8 @@ class Buffer:
     the run. A write to a buffer with `writable=False` is a finding. `alignment` is that of the
     first byte's address. One buffer may be given to several launches in turn. `data` of another
     type is taken as its bytes, which it shares; raises MachineError where they are not contiguous.
-    `closed_to` are the devices that have no access to it, where several run at once.
+    `closed_to` are the devices that have no access to it, where several run at once. `address` is
+    that of its first byte as other memory holds it, in tables of pointers say (0: none holds it).
     """
 
     name: str
@@ -43,6 +44,7 @@ class Buffer:
     alignment: int = 256
     shadow: NDArray[np.float32] | None = None
     closed_to: tuple[int, ...] = ()
+    address: int = 0
 
     def __post_init__(self) -> None:
         if getattr(self.data, "dtype", "uint8") == "uint8" and getattr(self.data, "ndim", 1) == 1:
@@ -211,10 +213,9 @@ class Launch:
 
     `arguments` are in the order of the entry's parameters. A struct that holds pointers is given
     as bytes, with `pointers_inside` saying (argument index, byte offset, Pointer).
-    `buffers` lists memory that is reachable only through pointers stored in other memory.
-    `stored_pointers` are pointers stored in buffers: (holder, byte offset, Pointer); `textures`
-    are what handles of textures and surfaces mean. With `parts`, launches of several devices
-    that run at once, this one stands for all of them (ranks.py).
+    `buffers` lists memory that is reachable only through addresses stored in other memory (see
+    `Buffer.address`); `textures` are what handles of textures and surfaces mean. With `parts`,
+    launches of several devices that run at once, this one stands for all of them (ranks.py).
     """
 
     kernel: str
@@ -225,7 +226,6 @@ class Launch:
     dynamic_shared_bytes: int = 0
     pointers_inside: tuple[tuple[int, int, Pointer], ...] = ()
     buffers: tuple[Buffer, ...] = ()
-    stored_pointers: tuple[tuple[Buffer, int, Pointer], ...] = field(default=())
     textures: tuple[Texture, ...] = ()
     parts: tuple[Part, ...] = ()
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 BENCHMARK_SEED = 200
 _ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 31}
 _BEYOND = 4
-_COARSE = Tolerance()  # what asks for truth where nobody stated a rule
 _WORK = 1 << 27  # elements and multiply-adds of a call on a CPU: the PTX machine makes 1e7 a second
 
 
@@ -107,10 +106,15 @@ def _badness(rule: BenchmarkRule) -> float:
     return (0.0 if rule.accepted else 2.0) + 1.0 - (rule.matched_ratio or 0.0)
 
 
+def _tolerance(workload: Workload) -> Tolerance:
+    """Return the stated rule, or what asks for truth where nobody stated one."""
+    return workload.tolerance or Tolerance()
+
+
 def _rule(
     workload: Workload, accepted: bool | None, ratio: float | None, output: str, note: str
 ) -> BenchmarkRule:
-    tolerance = workload.tolerance or _COARSE
+    tolerance = _tolerance(workload)
     return BenchmarkRule(
         accepted=accepted,
         matched_ratio=ratio,
@@ -147,7 +151,7 @@ def _one(
     for spec, tensor, want in zip(trial.problem.outputs, got, expected, strict=True):
         if isinstance(tensor, str):
             return rule(False, 0.0, spec.name, tensor)
-        accepted, ratio = matched_ratio(tensor, want, workload.tolerance or _COARSE)
+        accepted, ratio = matched_ratio(tensor, want, _tolerance(workload))
         ratios.append((ratio, accepted, spec.name))
         errors.append(largest_errors(tensor, want) or (math.inf, math.inf))
     ratio, _, output = min(ratios)

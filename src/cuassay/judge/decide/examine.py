@@ -60,7 +60,7 @@ from cuassay.oracle.compare.outputs import Comparison
 # what is beyond these counts as nearer to failing than what is within.
 _NEAR = 0.1
 HELPS = "helps with a check"  # the name of a task
-_ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
+ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
 _NOTHING_TO_SEARCH = "planned cases fail already: there is nothing to search for"
 
 RunScenario = Callable[[Scenario], Awaitable[Run]]
@@ -170,10 +170,10 @@ class Proposed:
     def ended(self, number: int, seen: _Seen) -> None:
         """Take what came of a scenario."""
         self._ended[number] = seen
-        while self._told in self._ended and len(self.tally.wrong) < _ENOUGH:
+        while self._told in self._ended and len(self.tally.wrong) < ENOUGH:
             self.tell(self._ended.pop(self._told))
             self._told += 1
-        self.is_over = self.is_over or len(self.tally.wrong) >= _ENOUGH
+        self.is_over = self.is_over or len(self.tally.wrong) >= ENOUGH
 
     def tell(self, seen: _Seen) -> None:
         """Add what was seen of a scenario, and give its findings names within the check."""
@@ -351,7 +351,7 @@ class Examination:
     async def _after(self, trial: JudgeTrial, proposed: Proposed) -> Outcome:
         """Return how a check ends once all that it proposed ran, and what a search came upon."""
         check, tally = proposed.check, proposed.tally
-        if len(tally.wrong) >= _ENOUGH:
+        if len(tally.wrong) >= ENOUGH:
             return tally.outcome()
         if isinstance(check, SearchingCheck):
 

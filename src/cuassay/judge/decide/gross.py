@@ -17,7 +17,7 @@ from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CuassayError
-from cuassay.judge.decide.examine import Room, RunScenario
+from cuassay.judge.decide.examine import ENOUGH, Room, RunScenario
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.outcome import CheckReport
@@ -80,8 +80,12 @@ async def _first_calls(trial: JudgeTrial, *, run: RunScenario, room: Room) -> Fi
 
 
 def is_gross(report: CheckReport) -> bool:
-    """Return whether the plain calls of a report were wrong on every input that decided."""
-    return bool(report.wrong) and not report.clean and report.scenarios >= _LEAST_WRONG
+    """Return whether the plain calls of a report were wrong on every input that decided.
+
+    One input is enough where as many findings came of it as end a check: several outputs are wrong.
+    """
+    decided = report.scenarios >= _LEAST_WRONG or len(report.wrong) >= ENOUGH
+    return bool(report.wrong) and not report.clean and decided
 
 
 def _cases(trial: JudgeTrial) -> Iterator[Case]:

@@ -29,7 +29,13 @@ from cuassay.model.steps import Mode, TraceCall
 from cuassay.model.trace import StepDone
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.mutants.detect import CANNOT_RUN
-from cuassay.sandbox.guest.observe.call_trace import Line, OpWatch, SeenOperation, read_facts
+from cuassay.sandbox.guest.observe.call_trace import (
+    Line,
+    OpWatch,
+    SeenOperation,
+    read_facts,
+    sketch,
+)
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
@@ -41,6 +47,7 @@ _NEAR_ELSE = (3e-4, 3e-3)
 _LOW = ("bfloat16", "float16")
 # Elements that are known by their values: how near, which part of a sample must be, how many tell.
 _SAME_ELEMENT, _NEARLY_ALL, _TELLING = 5e-5, 0.95, 4
+_BESIDE = 1.001  # times a number: another one, which is no element but by chance
 # Magnitudes that are one value's, relative; below the last part of the largest nothing is told.
 _SAME_LARGEST, _SAME_SMALLEST, _CANCELLED = 1e-4, 1e-2, 1e-6
 _SPREAD = 8.0  # of the largest magnitude over the smallest, from which on a factor tells something
@@ -230,6 +237,8 @@ def of_numbers(
     unknown = (one for n, one in enumerate(made) if n > last and not known[n])
     after = next((one for one in unknown if one.line and one.sketches), None)
     if after is None:
+        if last < len(known) - 1 or right.answers.hold(made[-1]):
+            return None  # few of its numbers are wrong: values as a whole do not tell
         # Every value is one of the reference's, and the last one is not its answer.
         end = next((one for one in reversed(made) if one.line), None)
         what = "ends before what the reference still does"
@@ -351,12 +360,14 @@ def _rounds(one: SeenOperation) -> bool:
 class _Values:
     """The values of a reference: their sketches, and the sorted elements of each.
 
-    The first `inputs` of the elements are what it was given.
+    The first `inputs` of the elements are what it was given, the last `outputs` of both are what it
+    answers.
     """
 
     sketches: tuple[tuple[float, ...], ...]
     elements: tuple[torch.Tensor, ...]
     inputs: int = 0
+    outputs: int = 0
 
     @functools.cached_property
     def magnitudes(self) -> tuple[tuple[float, float], ...]:
@@ -369,6 +380,12 @@ class _Values:
         """The inputs alone."""
         return _Values(sketches=(), elements=self.elements[: self.inputs])
 
+    @property
+    def answers(self) -> _Values:
+        """The outputs alone."""
+        last = slice(-self.outputs, None) if self.outputs else slice(0)
+        return _Values(sketches=self.sketches[last], elements=self.elements[last])
+
     def hold(self, made: _Made) -> bool:
         """Whether what an operation gave is one of these values, or rows or tiles of one."""
         dtype = "bfloat16" if made.rounded else made.dtype
@@ -379,7 +396,12 @@ class _Values:
         if dtype in _LOW or len(made.sample) < _TELLING:
             return False  # of 16 bits any value is near one of many
         wanted = torch.tensor(made.sample, dtype=torch.float64)
-        return any(_among(wanted, elements) for elements in self.elements)
+        # A large value has a number near any other: of a whole one its sketch has said no.
+        whole = len(made.sketches) == 1 and any(made.sketches[0][0] == o[0] for o in self.sketches)
+        return any(
+            _among(wanted, elements) and not (whole and _among(wanted * _BESIDE, elements))
+            for elements in self.elements
+        )
 
     def span(self, made: FloatRange) -> bool:
         """Whether one of these values has the magnitudes that instructions of a line gave."""
@@ -484,10 +506,12 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> _Values:
         return _Values(sketches=(), elements=())
     for value, spec in zip(right, trial.problem.outputs, strict=False):
         watch.note(value.to(getattr(torch, spec.dtype.value)))  # as a kernel stores it
+    answers = [found for value in right if (found := sketch(value))]
     return _Values(
-        sketches=tuple(dict.fromkeys(one.sketch for one in watch.seen if one.sketch)),
+        sketches=(*dict.fromkeys(one.sketch for one in watch.seen if one.sketch), *answers),
         elements=tuple(watch.elements),
         inputs=given,
+        outputs=len(answers),
     )
 
 

@@ -203,10 +203,14 @@ class _Experiments:
         at_first = self._first_call_alone(answers[0].case)
         if at_first is not None:
             return dataclasses.replace(held, confirmed=held.confirmed | {at_first}, lines=lines)
-        # A few equal values are the values of many expressions: lines follow from a larger case.
+        # A few equal values are the values of many expressions: lines follow from a larger case,
+        # and from one with much wrong in it, which tells wrong values from right ones.
         telling = max(
             answers,
-            key=lambda answer: min(elements(self.trial.problem, answer.case.axes), _TELLING),
+            key=lambda answer: (
+                min(elements(self.trial.problem, answer.case.axes), _TELLING),
+                alike.relative_error(answer),
+            ),
         )
         trace = None
         if self.candidate.computes_in_torch:

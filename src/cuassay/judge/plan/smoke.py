@@ -11,6 +11,7 @@ from cuassay.errors import CannotJudgeError, ProblemError, ReferenceError_
 from cuassay.judge.domain import OwnCasesAlone
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
+from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.lift.run import default_generators
 from cuassay.oracle.truth.runs import device_of
 
@@ -108,7 +109,8 @@ def _check_draws(trial: JudgeTrial) -> None:
         for generator, state in zip(generators, before, strict=True):
             generator.set_state(state)
     for spec, a, b, same in zip(trial.problem.outputs, first, other, again, strict=True):
-        if torch.equal(a, same) and not torch.equal(a, b):
+        first_bytes, other_bytes, same_bytes = map(raw_bytes, (a, b, same))
+        if torch.equal(first_bytes, same_bytes) and not torch.equal(first_bytes, other_bytes):
             raise CannotJudgeError(
                 f"the reference draws random numbers: equal inputs give another '{spec.name}' in "
                 "each call, so that no answer of a kernel can be compared; make the numbers (a "

@@ -43,9 +43,15 @@ class TimeBudget:
         self.cut: dict[str, None] = {}
 
     @staticmethod
-    def of(profile: Profile, wished_s: float | None) -> TimeBudget:
-        """Return the budget of a trial: what is wished, at `quick` two minutes otherwise."""
-        return TimeBudget(QUICK_S if wished_s is None and profile is Profile.QUICK else wished_s)
+    def of(profile: Profile, wished_s: float | None, *, spent_s: float = 0.0) -> TimeBudget:
+        """Return the budget of a trial: what is wished, at `quick` two minutes otherwise.
+
+        `spent_s` of it are over: who waits for the verdict waited for imports and files too.
+        """
+        limit_s = QUICK_S if wished_s is None and profile is Profile.QUICK else wished_s
+        budget = TimeBudget(limit_s)
+        budget._began -= spent_s
+        return budget
 
     @property
     def is_spent(self) -> bool:

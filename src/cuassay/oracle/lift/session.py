@@ -17,7 +17,7 @@ import torch
 
 from cuassay.dispatch_modes import UntracedMode, tensors_in
 from cuassay.errors import LiftError
-from cuassay.hooks import Following, Hook, Operation, mapped
+from cuassay.hooks import Following, Hook, Operation, mapped, run_end
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of
 from cuassay.oracle.lift.parts import parts_of, piece
@@ -48,6 +48,7 @@ class Session:
     def __init__(self, to: torch.dtype, hook: Hook | None) -> None:
         self.to, self.hook = to, hook
         self.bypass = False  # run operations as they come: the lift's own work
+        self._end = run_end.get()
         self._constants: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     @contextmanager
@@ -66,6 +67,10 @@ class Session:
         """
         if self.bypass:
             return op(*args, **kwargs)
+        try:
+            self._end()
+        except Exception as error:
+            raise HookFailure(error) from None
         if torch._C._is_any_autocast_enabled():
             with torch._C._DisableAutocast():
                 return self.dispatch(op, args, kwargs)

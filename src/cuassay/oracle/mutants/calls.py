@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.lift.run import Value
 from cuassay.oracle.mutants.kinds import Implementation, Mutant, Outputs
 
@@ -176,7 +177,7 @@ def _is_same_call(inputs: Sequence[Value], other: Sequence[Value]) -> bool:
         if isinstance(a, Tensor) and isinstance(b, Tensor)
     ]
     same_shapes = all(a.shape == b.shape and a.dtype is b.dtype for a, b in pairs)
-    return same_shapes and not all(torch.equal(a, b) for a, b in pairs)
+    return same_shapes and not all(torch.equal(raw_bytes(a), raw_bytes(b)) for a, b in pairs)
 
 
 def _last_kept(new: Tensor, old: Tensor) -> Tensor:

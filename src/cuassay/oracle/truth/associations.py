@@ -1,4 +1,4 @@
-"""Products of products in another association: what a trusted kernel may round in between.
+"""Products and sums in another association: what a trusted kernel may round in between.
 
 Linear attention multiplies scores, q k, by values. Kernels go through the tokens in chunks and keep
 the state k v instead, which they round where they read it: q (k v). A rounded score errs by a part
@@ -8,15 +8,22 @@ its error reaches the output as if each score erred by a part of the norm of its
     var(q (k v)) = h^2 q^2 (k^2 v^2) = h^2 (q^2 k^2) v^2,
 
 in second moments. So where an operand of a product is the result of an earlier one, times factors
-(a decay, a mask), a draw errs by the rest of that norm as well.
+(a decay, a mask), a draw errs by the rest of that norm as well. So does a product times a number:
+attention in 16 bits scales its queries first, and stores them.
+
+A sum of three terms has three orders, and each stores another partial sum. Where a large one
+takes in a small term, its rounding takes that term away, in all elements alike. So draws and
+programs add in one order each: x scale + (bias - mean scale) is (x scale - mean scale) + bias too.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from torch import Tensor, UntypedStorage
 
@@ -26,6 +33,8 @@ from cuassay.oracle.truth.reductions import PRODUCTS, product_factors
 
 _FACTORS = frozenset({"mul", "div", "neg", "masked_fill", "where", "copy", "_to_copy", "clone"})
 _MOST_ELEMENTS = 1 << 24  # of an operand: beyond, two products more are too much memory
+_MOST_TERMS = 1 << 22  # elements of a sum whose terms are kept
+_SCALINGS = frozenset({"mul", "div"})
 _MOST_RATIO = 4096.0  # float32's own errors of a sum that cancels by more are as large as the sum
 
 
@@ -58,6 +67,16 @@ class Products:
                 if known is not None and operand.shape == result.shape:
                     self._keep(result, known.left, known.right)
                     return
+
+    def excess_of_scaled(self, asked: Operation) -> Tensor | None:
+        """Return the excess of a product that an operation multiplies by a number; else None."""
+        if asked.name not in _SCALINGS:
+            return None
+        operand, other = (asked.named[name] for name in ("self", "other"))
+        if isinstance(other, Tensor) and other.numel() > 1 and asked.name == "mul":
+            operand, other = other, operand
+        is_number = not isinstance(other, Tensor) or other.numel() == 1
+        return self.excess(operand) if is_number and isinstance(operand, Tensor) else None
 
     def excess(self, operand: Tensor) -> Tensor | None:
         """Return by how much more than itself the terms of each element have as their norm.
@@ -94,3 +113,74 @@ def _in_order(value: Tensor) -> bool:
         step for step, size in zip(value.stride(), value.shape, strict=True) if size > 1
     ]
     return all(one >= other > 0 for one, other in itertools.pairwise(steps))
+
+
+_Term: TypeAlias = tuple[Tensor, float]  # and its factor
+Makes: TypeAlias = Sequence[Callable[[], Tensor]]
+
+
+class Sums:
+    """Remembers which tensors of a run are sums of two terms, by their memory.
+
+    The terms are kept as long as the sum's memory is.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[UntypedStorage], tuple[_Term, _Term]]] = {}
+
+    def note(self, asked: Operation, result: Tensor) -> None:
+        """Take note of an operation's result where it is the sum of two tensors."""
+        terms = _terms(asked)
+        if terms is None or result.numel() > _MOST_TERMS:
+            return
+        shape, storage = result.shape, all_runs(result).untyped_storage()
+        place = storage.data_ptr()
+        held = weakref.ref(storage, lambda _: self._known.pop(place, None))
+        (one, first), (two, second) = terms
+        self._known[place] = held, ((one.expand(shape), first), (two.expand(shape), second))
+
+    def orders(self, asked: Operation, stored: Callable[[Tensor], Tensor]) -> Makes:
+        """Return what makes a sum of three terms in its other orders; none for any other result.
+
+        `stored` says how a partial sum is stored.
+        """
+        terms = _terms(asked)
+        if terms is None or max(one.numel() for one, _ in terms) > _MOST_TERMS:
+            return ()
+
+        def make(first: _Term, second: _Term, third: _Term) -> Tensor:
+            return stored(_times(*first) + _times(*second)) + _times(*third)
+
+        return [
+            functools.partial(make, term, *order)
+            for term, (inner, factor) in (terms, terms[::-1])
+            for order in itertools.permutations(self._terms_of(inner, factor), 2)
+        ]
+
+    def _terms_of(self, value: Tensor, factor: float) -> Sequence[_Term]:
+        """Return the terms of `factor` times a tensor, none where it is no sum."""
+        known = self._known.get(all_runs(value).untyped_storage().data_ptr())
+        if known is None or known[0]() is None or not _in_order(first_run(value)):
+            return ()
+        if known[1][0][0].numel() != value.numel():
+            return ()
+        return [(one.reshape(value.shape), factor * own) for one, own in known[1]]
+
+
+def _terms(asked: Operation) -> tuple[_Term, _Term] | None:
+    """Return the terms of a sum or a difference of two real tensors; None for anything else."""
+    if asked.name not in ("add", "sub", "rsub"):
+        return None
+    one, two, alpha = (asked.named.get(name) for name in ("self", "other", "alpha"))
+    alpha = 1.0 if alpha is None else float(alpha)
+    if not (isinstance(one, Tensor) and isinstance(two, Tensor) and one.dtype == two.dtype):
+        return None
+    if len(floating_in([one, two])) < 2 or one.is_complex() or one.dim() + two.dim() == 0:
+        return None
+    if asked.name == "rsub":
+        return (two, 1.0), (one, -alpha)
+    return (one, 1.0), (two, -alpha if asked.name == "sub" else alpha)
+
+
+def _times(value: Tensor, factor: float) -> Tensor:
+    return value if factor == 1.0 else value * factor

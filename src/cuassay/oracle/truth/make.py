@@ -13,7 +13,7 @@ achievable error then comes from perturbed inputs.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -36,12 +36,25 @@ from cuassay.oracle.truth.noise import Deviations, NoiseHook
 from cuassay.oracle.truth.noises import Noises
 from cuassay.oracle.truth.outputs import Collector, collector, finish
 from cuassay.oracle.truth.precision import Family
-from cuassay.oracle.truth.programs import programs
+from cuassay.oracle.truth.programs import (
+    ProgramHook,
+    cutting_program,
+    programs,
+    programs_of_one_run,
+)
 from cuassay.oracle.truth.random_errors import Noise
 from cuassay.oracle.truth.runs import FirstRuns, ReferenceRunner, Value, perturbed, upcast
 from cuassay.oracle.truth.types import OutputTruth, Truth
 
-__all__ = ["FirstRuns", "OutputTruth", "Truth", "draws_as_one", "hit_counts", "make_truth"]
+__all__ = [
+    "FirstRuns",
+    "OutputTruth",
+    "ReferenceRunner",
+    "Truth",
+    "draws_as_one",
+    "hit_counts",
+    "make_truth",
+]
 
 DRAWS = 8
 _FEW_DRAWS = 4
@@ -191,6 +204,7 @@ class _Draws:
             cuts=index % 2 == 1,
             rounds=index % 2 == 0,
             reassociates=index % 4 == 2,
+            turn=self.runner.seed + index // 2,
         )
 
 
@@ -212,8 +226,13 @@ def draws_as_one(
     return small and fn not in _APART and all(spec.dtype.is_liftable for spec in specs)
 
 
-def _draw_together(draws: _Draws, found: Sequence[Collector], count: int) -> NoiseHook | None:
-    """Make the draws in one run and return its hook; None where each needs its own."""
+def _outputs_together(
+    draws: _Draws, found: Sequence[Collector], count: int, hook: NoiseHook | ProgramHook
+) -> tuple[Tensor, ...] | None:
+    """Return the outputs of `count` runs with `hook`, made at once; None where each is to be made.
+
+    They are (count, ...).
+    """
     runner = draws.runner
     # A sum in short accumulators begins at another place in each draw.
     if draws.family.short_sums or not draws_as_one(
@@ -225,28 +244,27 @@ def _draw_together(draws: _Draws, found: Sequence[Collector], count: int) -> Noi
         budget_bytes=draws.budget_bytes,
     ):
         return None
-    hook = draws.hook_of_all(count)
     try:
-        outputs = runner.together(count, hook)
+        return runner.together(count, hook)
     except (NotTogether, LiftError, ReferenceError_, RuntimeError):
         draws.deviations.forget()
         with suppress(TypeError):  # a callable without weak references
             _APART.add(runner.fn)
         return None
-    for item, output in zip(found, outputs, strict=True):
-        for one in output:
-            item.draw(one)
-    return hook
 
 
 def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, str]:
     """Make the draws; return whether the reference jumps, and what had no noise model."""
     discontinuous, runner = False, draws.runner
     unmodelled: set[str] = set()
-    whole = _draw_together(draws, found, count)
-    if whole is not None:
+    whole = draws.hook_of_all(count)
+    outputs = _outputs_together(draws, found, count, whole)
+    if outputs is not None:
         discontinuous, unmodelled = whole.discontinuous, whole.unmodelled
-    for index in range(count if whole is None else 0):
+        for item, output in zip(found, outputs, strict=True):
+            for one in output:
+                item.draw(one)
+    for index in range(count if outputs is None else 0):
         hook = draws.hook(index)
         watch = ChoiceWatch(hook) if not index and any(item.exact for item in found) else None
         for item, output in zip(found, runner.lifted(torch.float64, watch or hook), strict=True):
@@ -263,7 +281,19 @@ def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, 
 
 def _take_members(draws: _Draws, found: Sequence[Collector], *, few: bool) -> None:
     """Run the family's programs: what really rounds errs alike where values are alike."""
-    for hook in programs(draws.family, _mix(draws.runner.seed, -1), few=few):
+    family, seed = draws.family, _mix(draws.runner.seed, -1)
+    if family.intermediates is None:
+        return
+    whole, count = programs_of_one_run(family, seed, few=few)
+    together = _outputs_together(draws, found, count, whole)
+    if together is None:
+        one_by_one: Iterable[ProgramHook] = programs(family, seed, few=few)
+    else:
+        for item, several in zip(found, together, strict=True):
+            for output in several:
+                item.member(output)
+        one_by_one = [cutting_program(family, seed)] if whole.multiplies_wide else []
+    for hook in one_by_one:
         outputs = draws.runner.lifted(torch.float64, hook)
         for item, output in zip(found, outputs, strict=True):
             item.member(output)

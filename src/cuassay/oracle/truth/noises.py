@@ -34,7 +34,8 @@ class Noises(Noise):
         self.tiny = each[0].tiny
         self._drawing = list(range(len(each)))
         # Made here: inside a run numbers become the run's own.
-        self._factors = torch.tensor(FACTORS, dtype=torch.float64, device=each[0].pool.device)
+        factors = [FACTORS[noise.factor] for noise in each]
+        self._factors = torch.tensor(factors, dtype=torch.float64, device=each[0].pool.device)
         self._pools: dict[tuple[int, ...], Tensor] = {}
 
     def normal(self, shape: Sequence[int], device: torch.device) -> Tensor:
@@ -94,25 +95,42 @@ class Noises(Noise):
 
     def stored(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded in the runs that round, with errors of that size in the others."""
-        rounds = [noise.rounds for noise in self._each]
-        with self._only([not one for one in rounds]):
-            erring = self.rounding(values, grid)
-        return torch.where(self._mask(rounds, values.device), nearest(values, grid), erring)
+        return self._stored(values, grid, [])
 
     def associated(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return values with a multiple of them rounded in the runs that round, else with errors.
+        """Return values as `stored` does, in runs that round a multiple by that multiple."""
+        runs = [n for n, noise in enumerate(self._each) if noise.rounds and noise.factor]
+        return self._stored(values, grid, runs)
 
-        Each run has a multiple of its own.
-        """
-        rounds = [noise.rounds for noise in self._each]
-        factors = [noise.factor() if noise.rounds else 0 for noise in self._each]
+    def _stored(self, values: Tensor, grid: Grid, multiplied: Sequence[int]) -> Tensor:
+        """Return stored values, of the runs `multiplied` by their multiples."""
         if values.is_complex():
             return values
+        rounds, count = [noise.rounds for noise in self._each], len(self._each)
         with self._only([not one for one in rounds]):
             erring = self.rounding(values, grid)
-        factor = torch.stack([self._factors[place] for place in factors]).to(values.dtype)
-        rounded = nearest_multiple(values, together(factor), grid)
-        return torch.where(self._mask(rounds, values.device), rounded, erring)
+        found = torch.where(self._mask(rounds, values.device), nearest(values, grid), erring)
+        if not multiplied:
+            return found
+        runs, whole = list(multiplied), by_run(found, count)
+        own = by_run(values, count)[runs] if differs(values) else values[None]
+        factor = self._factors[runs].to(values.dtype).view(-1, *[1] * values.dim())
+        whole[runs] = nearest_multiple(own, factor, grid)
+        return together(whole)
+
+    def one_of(self, orders: Sequence[Callable[[], Tensor]]) -> Tensor:
+        """Return what each run's own function makes."""
+        picks = [noise.turn % len(orders) for noise in self._each]
+        found: Tensor | None = None
+        for place in sorted(set(picks)):
+            mine = [pick == place for pick in picks]
+            with self._only(mine):
+                made = orders[place]()
+            found = (
+                made if found is None else torch.where(self._mask(mine, made.device), made, found)
+            )
+        assert found is not None
+        return found
 
     def cut(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values cut off in the runs that cut."""
@@ -135,8 +153,8 @@ class Noises(Noise):
 
     @contextmanager
     def _only(self, chosen: Sequence[bool]) -> Iterator[None]:
-        """Let only some of the runs draw."""
-        before, self._drawing = self._drawing, [n for n, one in enumerate(chosen) if one]
+        """Let only some of the runs draw, of those that do."""
+        before, self._drawing = self._drawing, [n for n in self._drawing if chosen[n]]
         try:
             yield
         finally:
@@ -162,11 +180,11 @@ class Noises(Noise):
         return self._pools[key]
 
     def _mask(self, of: Sequence[bool], device: torch.device) -> Tensor:
-        return together(_flags(tuple(of), device))
+        return together(flags_of_runs(tuple(of), device))
 
 
 @functools.lru_cache(maxsize=256)
-def _flags(of: tuple[bool, ...], device: torch.device) -> Tensor:
+def flags_of_runs(of: tuple[bool, ...], device: torch.device) -> Tensor:
     """Return one flag a run. A GPU is waited for when numbers go there."""
     return torch.tensor(of, device=device)
 

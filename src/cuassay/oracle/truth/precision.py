@@ -8,7 +8,8 @@ once; operands of products are rounded where they were not, and float32 tensors 
 meet 16-bit ones (the angles of a rotary embedding, the weights of experts).
 What autocast keeps in float32 stays there: sums and other reductions with what is computed from
 them alone (a row's mean, its reciprocal deviation), and what comes from float32 inputs and
-integers alone until it meets 16 bits. `fp8` sums products of 8-bit floats as Hopper's tensor cores
+integers alone until it meets 16 bits. Tensors of ranks travel in 16 bits, and so do their sums
+(`rank_sums`). `fp8` sums products of 8-bit floats as Hopper's tensor cores
 do, in short accumulators (`short_sums`).
 
 A subset of these roundings errs less than all of them, since their variances add up. So the
@@ -34,9 +35,10 @@ from cuassay.model.precision import Precision
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.lift.together import all_runs
 from cuassay.oracle.special import torch_dtype
-from cuassay.oracle.truth.associations import Products
+from cuassay.oracle.truth.associations import Makes, Products, Sums
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
 from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
+from cuassay.oracle.truth.rank_sums import adds_ranks, sum_of_ranks
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, product_factors
 from cuassay.oracle.truth.short_sums import short_product
 from cuassay.oracle.truth.written_out import WRITTEN_OUT
@@ -55,15 +57,17 @@ _ADDED = frozenset({"addmm", "baddbmm", "addmv", "addbmm"})  # their `self` is n
 class Family:
     """Which roundings a draw makes: of operands of products, and of intermediates; None: none.
 
-    `short_sums`: products of 8-bit floats are summed in short accumulators.
+    `short_sums`: products of 8-bit floats are summed in short accumulators. `ranks`: how many ranks
+    share a call, whose tensors the reference has along first axes; 0: one process makes it.
     """
 
     operands: Grid | None = None
     intermediates: torch.dtype | None = None
     short_sums: bool = False
+    ranks: int = 0
 
 
-def family_of(precision: Precision, low: DType) -> Family:
+def family_of(precision: Precision, low: DType, *, ranks: int = 0) -> Family:
     """Return the roundings of a precision for a problem whose 16-bit type is `low`."""
     match precision:
         case Precision.STRICT:
@@ -73,7 +77,8 @@ def family_of(precision: Precision, low: DType) -> Family:
         case Precision.MIXED | Precision.FP8:
             dtype = torch_dtype(low)
             short = precision is Precision.FP8
-            return Family(operands=GRIDS[dtype], intermediates=dtype, short_sums=short)
+            grid = GRIDS[dtype]
+            return Family(operands=grid, intermediates=dtype, short_sums=short, ranks=ranks)
 
 
 class Rounder(Protocol):
@@ -89,6 +94,9 @@ class Rounder(Protocol):
         self, values: Tensor, excess: Callable[[], Tensor | None], grid: Grid
     ) -> Tensor:
         """Return an operand with the errors of another association (`Products.excess`)."""
+
+    def one_of(self, orders: Makes) -> Tensor:
+        """Return a sum as one of its orders makes it, the first one being the reference's."""
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return a float32 tensor as an operation reads it that a 16-bit one goes into as well."""
@@ -125,6 +133,10 @@ class Drawn:
         found = excess()
         return values if found is None else self.noise.spread(values, values.abs() * found, grid)
 
+    def one_of(self, orders: Makes) -> Tensor:
+        """Return a sum in the order of the draw."""
+        return self.noise.one_of(orders)
+
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest."""
         return nearest(values, grid)
@@ -159,7 +171,7 @@ class Stored:
     def __init__(self, family: Family, rounder: Rounder) -> None:
         self.family, self._rounder = family, rounder
         self.multiplies_wide = False  # a product of float32 operands was met
-        self._products = Products()
+        self._products, self._sums = Products(), Sums()
         # Of a storage: what it is, and how many additions follow one another in it.
         self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind, int]] = {}
         self._codes: dict[int, weakref.ref[UntypedStorage]] = {}  # cast to 16 bits, which hold them
@@ -170,6 +182,9 @@ class Stored:
             return self._multiplied(asked)
         if asked.name in _NORMS:
             return self._normalized(asked)
+        if self._adds_ranks(asked) and self.family.intermediates is not None:
+            grid = GRIDS[self.family.intermediates]
+            return sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
         if asked.name in WRITTEN_OUT:
             # Return a function in the steps of a model's code.
             named, dtype = asked.named, self.family.intermediates
@@ -189,6 +204,12 @@ class Stored:
             return NotImplemented
         read = {id(one) for one in _elements(given)}
         return asked.on(lambda value: self._met(value, grid) if id(value) in read else value).run()
+
+    def _adds_ranks(self, asked: Operation) -> bool:
+        """Whether an operation adds what ranks have in 16 bits: the sum travels so, too."""
+        ranks = self.family.ranks
+        adds = bool(ranks) and adds_ranks(asked, ranks)
+        return adds and self._kind(asked.named["self"]) is _Kind.LOW
 
     def _met(self, value: Any, grid: Grid) -> Any:
         """Return a float32 tensor as it is read beside a 16-bit one; all else as it is."""
@@ -263,10 +284,18 @@ class Stored:
         if kind is _Kind.LOW and added > _MOST_ADDITIONS:
             kind = _Kind.SUM
         if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
-            first = self._rounder.intermediate(first, GRIDS[dtype])
+            grid, made = GRIDS[dtype], first
+            orders = self._sums.orders(asked, lambda part: self._rounder.intermediate(part, grid))
+            if orders:
+                made = self._rounder.one_of([lambda: first, *orders])
+            made = self._rounder.reassociated(
+                made, lambda: self._products.excess_of_scaled(asked), grid
+            )
+            first = self._rounder.intermediate(made, grid)
         self._note(first, _Kind.LOW if nominal in GRIDS else kind, added)
         if not several:
             self._products.note(asked, first)
+            self._sums.note(asked, first)
         moved = nominal in GRIDS and asked.name in EXACT
         if moved and all(map(self._is_code, tensors_of(asked))):
             storage = all_runs(first).untyped_storage()
@@ -283,7 +312,7 @@ class Stored:
         if name in _MULTIPLIED:
             return _Kind.LOW
         if name in _SUMS:
-            return _Kind.SUM
+            return _Kind.LOW if self._adds_ranks(asked) else _Kind.SUM
         operands = _elements(tensors_of(asked))
         kinds = {self._kind(operand) for operand in operands}
         if name == "copy" and _Kind.LOW in kinds and isinstance(args[0], Tensor):

@@ -21,14 +21,18 @@ A kernel may cut the operands of one product and store those of another.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cuassay.hooks import Operation, PassThrough, floating_in
 from cuassay.oracle.lift.tensor import nominal_of
+from cuassay.oracle.lift.together import NotTogether, together
+from cuassay.oracle.truth.associations import Makes
+from cuassay.oracle.truth.noises import flags_of_runs
 from cuassay.oracle.truth.operations import EXACT
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored
 from cuassay.oracle.truth.random_errors import TF32, Grid, cut_off, nearest
@@ -70,19 +74,41 @@ def programs(family: Family, seed: int, *, few: bool) -> Iterator[ProgramHook]:
     if family.intermediates is None:
         return
     multiplies_wide = False
-    for program in _PROGRAMS[: _FEW if few else len(_PROGRAMS)]:
-        hook = ProgramHook(family, _Made(program, seed))
+    for turn, program in enumerate(_chosen(few=few)):
+        hook = ProgramHook(family, _Made((program,), seed, (turn,)))
         yield hook
         multiplies_wide |= hook.multiplies_wide
     if multiplies_wide:
-        yield ProgramHook(family, _Made(_CUTTING, seed))
+        yield cutting_program(family, seed)
+
+
+def programs_of_one_run(family: Family, seed: int, *, few: bool) -> tuple[ProgramHook, int]:
+    """Return a hook that makes all programs in one run (`lift.together`), and how many they are.
+
+    None of them cuts operands off: that one comes by itself (`cutting_program`).
+    """
+    chosen = _chosen(few=few)
+    return ProgramHook(family, _Made(chosen, seed, range(len(chosen)))), len(chosen)
+
+
+def cutting_program(family: Family, seed: int) -> ProgramHook:
+    """Return the hook of the program that leaves products to the tensor cores."""
+    return ProgramHook(family, _Made((_CUTTING,), seed, (0,)))
+
+
+def _chosen(*, few: bool) -> tuple[Program, ...]:
+    return _PROGRAMS[: _FEW if few else len(_PROGRAMS)]
 
 
 class _Made:
-    """Makes the roundings of one program."""
+    """Makes the roundings of one program, or of several: of each in a run of its own.
 
-    def __init__(self, program: Program, seed: int) -> None:
-        self.program, self._random = program, random.Random(seed)
+    `turns` say in which order each adds three terms.
+    """
+
+    def __init__(self, programs: Sequence[Program], seed: int, turns: Sequence[int]) -> None:
+        self._programs, self._random, self._turns = programs, random.Random(seed), turns
+        self._cuts = any(program.cuts for program in programs)
         self._codes: list[int] = []  # of the next intermediates, the last one first
 
     def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
@@ -91,17 +117,19 @@ class _Made:
         Where operands are cut off, those of a kernel may lie a rounding below the reference's: a
         number that TF32 holds then loses a whole step. So do all of them in the program that cuts.
         """
-        if self.program.cuts:
+        if self._cuts:
             return values * _BELOW
         if not self._codes:
             self._codes = self._random.sample(sorted(_ALL), len(_ALL))
-        return nearest(values, grid) if self._codes.pop() in self.program.stores else values
+        code = self._codes.pop()
+        return self._rounded(values, grid, [code in one.stores for one in self._programs])
 
     def operand(self, values: Tensor, grid: Grid, *, stored: bool) -> Tensor:
         """Return values rounded to nearest or cut off: tensor cores take no others."""
-        if self.program.cuts:
+        if self._cuts:
             return cut_off(values, TF32)
-        return nearest(values, grid) if self.program.stores and not stored else values
+        rounds = [bool(one.stores) and not stored for one in self._programs]
+        return self._rounded(values, grid, rounds)
 
     def reassociated(
         self, values: Tensor, excess: Callable[[], Tensor | None], grid: Grid
@@ -109,13 +137,36 @@ class _Made:
         """Return values: a program multiplies as the reference does."""
         return values
 
+    def one_of(self, orders: Makes) -> Tensor:
+        """Return a sum in the order of each program."""
+        places = [turn % len(orders) for turn in self._turns]
+        made = orders[places[0]]()
+        for place in sorted({*places} - {places[0]}):
+            which = flags_of_runs(tuple(one == place for one in places), made.device)
+            made = torch.where(together(which), orders[place](), made)
+        return made
+
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest, if the program casts what it reads beside others."""
-        return nearest(values, grid) if self.program.casts else values
+        return self._rounded(values, grid, [one.casts for one in self._programs])
 
     def start(self, terms: int) -> int | None:
-        """Return the first place where side inputs are cast, None elsewhere."""
-        return 0 if self.program.casts else None
+        """Return the first place where side inputs are cast, None elsewhere.
+
+        Raises NotTogether for several programs: a place is a number of one run.
+        """
+        if len(self._programs) > 1:
+            raise NotTogether("a place where a sum begins")
+        return 0 if self._programs[0].casts else None
+
+    def _rounded(self, values: Tensor, grid: Grid, which: Sequence[bool]) -> Tensor:
+        """Return values rounded to nearest in the runs of `which` programs."""
+        if not any(which):
+            return values
+        rounded = nearest(values, grid)
+        if all(which):
+            return rounded
+        return torch.where(together(flags_of_runs(tuple(which), values.device)), rounded, values)
 
 
 class ProgramHook(PassThrough):

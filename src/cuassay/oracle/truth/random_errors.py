@@ -42,6 +42,7 @@ _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _LARGE = {"cpu": 1 << 15, "cuda": 1 << 22}  # elements from which looking for zeros pays
 # By which an intermediate is multiplied before it is rounded: places in a binade.
 FACTORS = tuple(2.0 ** (place / 16) for place in range(16))
+_STEP = 11  # between the multiples of two turns
 _SCARCE = 4  # at most one row in so many may hold anything but zeros
 
 
@@ -158,7 +159,7 @@ class Noise:
     `tiny` some value may be subnormal in float32, where roundings are absolute. A draw that
     `cuts` has operands cut off where another rounds them, one that `rounds` really rounds what is
     stored in 16 bits where another errs by as much, and one that `reassociates` too a multiple of
-    each intermediate.
+    each intermediate. `turn` says in which order it adds three terms.
     """
 
     def __init__(
@@ -172,11 +173,15 @@ class Noise:
         cuts: bool = False,
         rounds: bool = False,
         reassociates: bool = False,
+        turn: int = 0,
     ) -> None:
         self.roundoff = roundoff
         self.repeats, self.tiny, self.cuts, self.rounds = repeats, tiny, cuts, rounds
-        self.reassociates = reassociates
+        self.turn = turn
         self.random = random.Random(seed)
+        # Which of FACTORS. One for all: where a sum rounds a small term away, so does the next one.
+        # Every second turn reassociates: the multiples of two such draws are half a binade apart.
+        self.factor = 1 + turn * _STEP % (len(FACTORS) - 1) if reassociates else 0
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self.pool = torch.empty(0, device=device)
 
@@ -276,22 +281,21 @@ class Noise:
         """
         return nearest(values, grid) if self.rounds else self.rounding(values, grid)
 
-    def factor(self) -> int:
-        """Return which of FACTORS times the next intermediate a draw that rounds stores."""
-        return self.random.randrange(len(FACTORS)) if self.reassociates else 0
-
     def associated(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return an intermediate as a format stores it: a multiple of it where the draw says so.
+        """Return an intermediate as a format stores it: the draw's multiple of it.
 
         Another association stores other multiples of what the reference stores: (x / root) w for
         x (w / root). It rounds by functions of the same values, but by others: by up to twice as
         much where it meets the lower end of a binade, and much where the reference's rounding is
         0. One real rounding in all draws is one sample of what a kernel may do.
         """
-        if not self.rounds:
-            return self.rounding(values, grid)
-        factor = FACTORS[self.factor()]
-        return values if values.is_complex() else nearest_multiple(values, factor, grid)
+        if not (self.rounds and self.factor) or values.is_complex():
+            return self.stored(values, grid)
+        return nearest_multiple(values, FACTORS[self.factor], grid)
+
+    def one_of(self, orders: Sequence[Callable[[], Tensor]]) -> Tensor:
+        """Return what one of the functions makes: that of the draw's turn."""
+        return orders[self.turn % len(orders)]()
 
     def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
         bits = bits_as(values.float(), torch.int32)

@@ -98,10 +98,15 @@ def quiet_line(verdict: Verdict) -> Text:
 
 
 def _conditions(verdict: Verdict, *, brief: bool) -> list[str]:
-    """Return the conditions; with `brief` those in one line whose words the scope has too."""
-    if not brief or verdict.decision is Decision.REJECTED:
+    """Return the conditions; with `brief` those in one line whose words the scope has too.
+
+    How far a trial looked is what an acceptance depends on: a brief rejection leaves it out.
+    """
+    if not brief:
         return [one_line(condition) for condition in verdict.conditions]
     keys, rest = told_by_scope(verdict.conditions, verdict.scope)
+    if verdict.decision is Decision.REJECTED:
+        return [one_line(condition) for condition in rest]
     short = [f"{', '.join(keys)}: as far as the scope says, no farther"] if keys else []
     return [*map(one_line, rest), *short]
 

@@ -9,18 +9,22 @@ import torch
 
 from cuassay.checks.interface.inputs_used import Api003, change_in_words, pairs_of
 from cuassay.checks.state.earlier_calls import State001
+from cuassay.model.case import Case
 from cuassay.model.domain import Mask
 from cuassay.model.dtype import DType
-from cuassay.model.outcome import FindingClass
+from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.problem import ConstAxis, TensorSpec
 from cuassay.model.verdict import Profile
+from cuassay.oracle.truth.make import Truth
 from tests.support.fake_trial import (
     FakeTrial,
     Function,
     axis,
     examine,
     gather,
+    judged,
     problem,
+    run_one,
     scaled_add,
     tensor,
 )
@@ -125,6 +129,34 @@ def test_a_kernel_that_is_wrong_throughout_is_reported_before_any_is_moved(
     found = examine(Api003(), trial, lambda: lambda x, bias, gain: x * gain + bias + 1.0)
     assert found
     assert all(finding.message.startswith("before any is moved: ") for finding in found)
+
+
+def test_truths_of_moved_cases_are_not_asked_for_where_the_kernel_is_wrong_throughout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each takes seconds; an argument that a wrong kernel ignores is found all the same."""
+    trial = scaled_add()
+    trial.profile = Profile.QUICK
+    asked: set[str] = set()
+    truth_of = FakeTrial.truth
+
+    def truth(self: FakeTrial, case: Case) -> Truth:
+        asked.add(repr((case.seed, case.scalars, case.fills)))
+        return truth_of(self, case)
+
+    monkeypatch.setattr(FakeTrial, "truth", truth)
+    scenario = next(iter(Api003().propose(trial)))
+
+    def found(call: Function) -> list[Finding]:
+        asked.clear()
+        return judged(Api003(), trial, scenario, run_one(trial, call, scenario))
+
+    assert not found(lambda x, bias, gain: x * gain + bias)
+    every = len(asked)
+    assert found(lambda x, bias, gain: x * gain + bias + 1.0)
+    assert len(asked) == 2 < every
+    ignored = found(lambda x, bias, gain: x * gain + 1.0)
+    assert any("'bias' does not reach" in finding.message for finding in ignored)
 
 
 def test_an_answer_without_any_number_does_not_tell_which_input_is_ignored() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cuassay.judge.decide.gross import is_gross
 from cuassay.model.jobs import Stop, TrialJob
-from cuassay.model.outcome import Failed, Skipped
+from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass, Severity, Skipped
 from cuassay.model.verdict import Decision, Profile, Verdict
 from tests.zoo.judging import Gate
 from tests.zoo.local_gate import LocalGate
@@ -81,6 +82,25 @@ def test_the_other_checks_run_where_they_are_asked_for(gate: Gate, tmp_path: Pat
     verdict = _judged(gate, _GROSS["zeros"], tmp_path, fail_fast=False)
     assert verdict.decision is Decision.REJECTED
     assert not _not_run(verdict)
+
+
+@pytest.mark.parametrize(
+    ("findings", "scenarios", "clean", "gross"),
+    [(1, 1, 0, False), (2, 1, 0, False), (3, 1, 0, True), (2, 2, 0, True), (3, 2, 1, False)],
+)
+def test_one_input_is_enough_where_several_outputs_are_wrong(
+    findings: int, scenarios: int, clean: int, gross: bool
+) -> None:
+    """Three findings end a check: of a kernel with three outputs, on its first input."""
+    one = Finding(
+        code="NUM001", title="t", message="m", classes=(),
+        finding_class=FindingClass.WRONG, severity=Severity.HIGH,
+    )  # fmt: skip
+    outcome = Failed(findings=(one,) * findings)
+    report = CheckReport(
+        code="NUM001", title="t", outcome=outcome, scenarios=scenarios, clean=clean
+    )
+    assert is_gross(report) is gross
 
 
 @pytest.mark.parametrize(

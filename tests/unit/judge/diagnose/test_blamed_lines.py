@@ -14,11 +14,12 @@ from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.case import Case
-from cuassay.model.diagnosis import SourceLine
+from cuassay.model.diagnosis import Cause, SourceLine
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.machine import FloatRange, LaunchEvidence
 from cuassay.model.problem import Problem, Reference, TensorSpec, VarAxis
+from cuassay.sandbox.guest.observe.call_trace import SeenOperation, sketch
 
 # Small, so that an epsilon matters.
 X = 3e-3 * torch.randn(5, 40, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -135,3 +136,57 @@ def test_without_launches_nothing_is_said() -> None:
     answer = WrongOutputs(case=case, outputs=(), truth=cast(Any, None))
     found = blamed_lines.of_ranges(_trial(_rms), (), _candidate(), answer, None)
     assert found is None
+
+
+def test_in_a_large_value_numbers_that_are_near_by_chance_say_nothing() -> None:
+    generator = torch.Generator().manual_seed(2)
+    value = torch.rand(1 << 17, generator=generator, dtype=torch.float64).sort().values
+    sketch = (float(value.numel()), float(value.mean()), 0.577, 1.0)
+    right = blamed_lines._Values(sketches=(sketch,), elements=(value,))
+
+    def made(sketch: tuple[float, ...], sample: torch.Tensor) -> blamed_lines._Made:
+        return blamed_lines._Made(
+            file="kernel.py",
+            line=3,
+            dtype="float32",
+            rounded=False,
+            sketches=(sketch,),
+            sample=tuple(sample.tolist()),
+        )
+
+    other = (sketch[0], 0.3, 0.4, 1.0)
+    assert not right.hold(made(other, torch.rand(12, generator=generator) * 0.9 + 0.05))
+    assert right.hold(made((12.0, 0.3, 0.4, 1.0), value[::10_000]))  # some rows of it
+    few = blamed_lines._Values(sketches=(sketch,), elements=(value[::1000].clone(),))
+    assert few.hold(made(other, value[::10_000]))  # in another order, with other numbers between
+
+
+def test_where_few_numbers_of_the_answer_are_wrong_no_end_is_blamed() -> None:
+    case = Case(label="c", axes={"rows": 5, "cols": 40}, fills={}, seed=1)
+    answer = WrongOutputs(case=case, outputs=(), truth=cast(Any, None))
+
+    def blamed(last: torch.Tensor) -> SourceLine | None:
+        half = X * 0.5
+        seen = tuple(
+            SeenOperation(
+                file="kernel.py",
+                line=line,
+                op="mul",
+                dtype="float64",
+                sketch=sketch(value),
+                sample=tuple(value.flatten()[:12].tolist()),
+            )
+            for line, value in ((3, half), (4, last))
+        )
+        trace = blamed_lines.Traced(ran={}, returned=("", 0), seen=list(seen))
+        return blamed_lines.of_numbers(
+            _trial(lambda x: x * 0.5 + 1.0), trace, _candidate(), answer, None, Cause.WRONG_VALUES
+        )
+
+    right = X * 0.5 + 1.0
+    nearly = right.clone()
+    nearly[0, 20] += 1e-3
+    assert blamed(nearly) is None
+    left_out = blamed(X * 0.5)
+    assert left_out is not None
+    assert left_out.what == "ends before what the reference still does"

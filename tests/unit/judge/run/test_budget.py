@@ -34,6 +34,12 @@ def test_quick_has_two_minutes_and_other_profiles_what_is_wished() -> None:
     assert TimeBudget.of(Profile.DEEP, 7.0).limit_s == 7.0
 
 
+def test_what_passed_before_the_trial_counts() -> None:
+    assert not TimeBudget.of(Profile.QUICK, 7.0, spent_s=5.0).is_spent
+    assert TimeBudget.of(Profile.QUICK, 7.0, spent_s=8.0).is_spent
+    assert not TimeBudget.of(Profile.DEEP, None, spent_s=1e6).is_spent
+
+
 def test_time_that_is_held_does_not_count() -> None:
     clock = _Clock()
     budget = TimeBudget(10.0, clock=clock)

@@ -13,12 +13,13 @@ from cuassay.hooks import Observed, Operation, PassThrough
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.oracle.compare.outputs import compare
-from cuassay.oracle.truth.associations import Products
+from cuassay.oracle.truth.associations import Products, Sums
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import OutputTruth
 from tests.support.oracle_cases import normal, spec
 
+_SCALE = 0.121
 _TOKENS, _CHUNK = 96, 16
 _MASK = torch.ones(_TOKENS, _TOKENS).tril()
 
@@ -105,4 +106,84 @@ class _Noted(PassThrough):
         """Note its result."""
         if isinstance(out, Tensor):
             self._products.note(operation, out)
+        return out
+
+
+def _eager(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q.float() @ k.float().mT * _SCALE
+    return (torch.softmax(scores, -1).to(q.dtype).float() @ v.float()).to(q.dtype)
+
+
+def _scaled_first(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Return attention as models write it that store their queries scaled."""
+    scores = torch.matmul(q * _SCALE, k.mT)
+    return torch.matmul(torch.softmax(scores, -1, dtype=torch.float32).to(q.dtype), v)
+
+
+def test_queries_that_are_scaled_before_they_are_stored_pass_where_scores_cancel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = spec("float16", "heads", "tokens", "width")
+    family = family_of(Precision.MIXED, DType.FLOAT16)
+    passed = missed = 0
+    for seed in range(1, 7):
+        q, k, v = (normal(4, 24, 32, seed=3 * seed + n).half() for n in range(3))
+        k[:, 0] = 25.0  # its scores are sums of a query, which cancel
+
+        def truth(given: list[Tensor], number: int) -> OutputTruth:
+            return make_truth(_eager, given, [output], seed=number, family=family).outputs[0]
+
+        found = truth([q, k, v], seed)
+        passed += compare(_scaled_first(q, k, v), found).passed
+        assert not compare(_scaled_first(q, k * 1.02, v), found).passed
+        with monkeypatch.context() as without:
+            without.setattr(Products, "excess", lambda self, operand: None)
+            missed += not compare(_scaled_first(q, k, v), truth([q, k, v], seed)).passed
+    assert passed >= 5
+    assert missed >= 3, "the cases show nothing"
+
+
+def _frozen(x: Tensor, scale: Tensor, mean: Tensor, bias: Tensor) -> Tensor:
+    wide, factor, m, b = (one.float() for one in (x, scale, mean, bias))
+    return (wide * factor + (b - m * factor)).to(x.dtype)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_three_terms_pass_in_any_order_also_where_a_large_one_takes_in_the_others(
+    seed: int,
+) -> None:
+    loud = normal(256, 64, seed=4 * seed) * 40.0
+    x, scale, mean, bias = (
+        one.bfloat16() for one in (loud, *(normal(64, seed=4 * seed + n) for n in (1, 2, 3)))
+    )
+    output = spec("bfloat16", "rows", "channels")
+    family = family_of(Precision.MIXED, DType.BFLOAT16)
+    inputs = [x, scale, mean, bias]
+    truth = make_truth(_frozen, inputs, [output], seed=seed, family=family).outputs[0]
+    assert compare((x - mean) * scale + bias, truth).share < 0.95
+    assert compare(x * scale + bias - mean * scale, truth).share < 0.95
+    assert not compare(x * scale + bias, truth).passed
+
+
+def test_orders_are_those_of_signed_terms_and_of_sums_alone() -> None:
+    a, b, c = (normal(5, 3, seed=n).double() for n in range(3))
+    made = Notes()
+    with Observed(made):
+        torch.sub(c, torch.sub(a, b, alpha=2.0), alpha=3.0)
+        a * (b + c)
+    assert len(made.found) == 2
+    for one in made.found:
+        torch.testing.assert_close(one, c - 3.0 * (a - 2.0 * b))
+
+
+class Notes(PassThrough):
+    """Keeps what sums of a run are in other orders."""
+
+    def __init__(self) -> None:
+        self.sums, self.found = Sums(), list[Tensor]()
+
+    def after(self, operation: Operation, out: Any) -> object:
+        """Note a result and make it in its other orders."""
+        self.found += [make() for make in self.sums.orders(operation, lambda part: part)]
+        self.sums.note(operation, out)
         return out

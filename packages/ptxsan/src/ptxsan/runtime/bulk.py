@@ -17,6 +17,7 @@ from ptxsan.runtime.memory import (
     shared_variable,
 )
 from ptxsan.runtime.native import native
+from ptxsan.runtime.places import machine_address, region_of
 from ptxsan.runtime.proxies import check_fenced
 from ptxsan.runtime.races import PLAIN_READS, STRONG_WRITES, merged, record_of
 from ptxsan.runtime.raw import (
@@ -136,7 +137,8 @@ def find_shared(owner: int, launch: int, place: int, nbytes: int, out: int) -> b
 @native
 def _find_global(launch: int, address: int, nbytes: int, out: int) -> bool:
     """Write where bytes of global memory are on the host; False if they are nobody's."""
-    index = ((address >> L.REGION_SHIFT) & 0x3FFFFFFF) - 1
+    address = machine_address(launch, address)
+    index = region_of(address)
     if index < 0 or index >= load_u32(launch + L.ALLOCATION_COUNT):
         return False
     record = load_u64(launch + L.ALLOCATIONS) + index * L.A_RECORD

@@ -276,6 +276,8 @@ HELD = 544  # u32: devices whose blocks wait until nobody else gets on
 KERNEL = 548  # u32: which of the kernels that are one program
 ORDER = 552  # u64: the clusters in the order in which they begin
 UNITS = 560  # u32: how many there are
+OWN_COUNT = 564  # u32: buffers with an address in the process
+OWN_PLACES = 568  # u64: the addresses of their first bytes, there and in the machine (u64)
 LAUNCH_BYTES = 576
 OBSERVED = 4  # executions of each instruction that are observed
 
@@ -313,6 +315,7 @@ A_WRITERS = 64  # u64: who writes each granule (blind.py), 0: not asked
 A_GIVEN = 72  # u64: what blind loads of this allocation see, 0: B_GARBAGE
 A_RECORD = 80
 REGION_SHIFT = 38  # each allocation has 256 GiB of addresses for itself, its bytes in the middle
+FIRST_REGION = 513  # of allocation 0; lower numbers are the process's own addresses (places.py)
 
 A_FREED = 4  # of A_FLAGS: beside 1, read-only
 A_CLOSED = 256  # of A_FLAGS: to device 0; the next bits are for the next devices

@@ -82,7 +82,7 @@ def arrange(host: Host, step: Arrange) -> Made:
         own, shared = values.get(name), values.get(other)
         if isinstance(own, torch.Tensor) and isinstance(shared, torch.Tensor):
             seen = shared if shared.shape == own.shape or shared.dim() < _MATRIX else shared.mT
-            if seen.dtype == own.dtype and torch.equal(seen, own):
+            if seen.dtype == own.dtype and torch.equal(_words(seen), _words(own)):
                 values[name] = seen
                 continue
         impossible[name[:_TEXT_CAP]] = f"its values are not those of {other}"[:_TEXT_CAP]

@@ -206,17 +206,22 @@ def test_others_stay_as_they_are_and_unknown_names_are_said() -> None:
     assert interpreter.slot("s").tensors["w"].data_ptr() == before
 
 
-def test_one_tensor_stands_for_two_inputs_of_the_same_values() -> None:
-    value = torch.rand(4, 6)
-    for other in (value.clone(), value.t().contiguous(), torch.rand(4, 6)):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float8_e4m3fn, torch.float4_e2m1fn_x2])
+def test_one_tensor_stands_for_two_inputs_of_the_same_values(dtype: torch.dtype) -> None:
+    def drawn() -> torch.Tensor:
+        return torch.rand(4, 6).view(torch.uint8).view(dtype)
+
+    value = drawn()
+    for other in (value.clone(), value.clone().t().contiguous(), drawn()):
         interpreter = host({"x": value, "gain": 2.0, "w": other})
         step = Arrange(slot="s", same={"w": "x"})
         record = interpreter.execute(step, 1, cases=[CASE], given=Given()).record
         assert isinstance(record, StepDone)
         tensors = interpreter.slot("s").tensors
-        assert torch.equal(tensors["w"], other)
+        words = [one.view(torch.uint8) for one in (tensors["w"].contiguous(), other, value)]
+        assert torch.equal(words[0], words[1])
         shared = tensors["w"].data_ptr() == tensors["x"].data_ptr()
-        alike = other.shape != value.shape or torch.equal(other, value)
+        alike = other.shape != value.shape or torch.equal(words[1], words[2])
         assert shared is alike
         assert impossible(record) == ({} if alike else {"w": "its values are not those of x"})
 
