@@ -170,6 +170,20 @@ def test_what_changes_no_result_is_named(
     assert [one for one in short if "torch.exp" not in one and "abs(x)" not in one] == expected
 
 
+def test_what_serves_a_part_without_effect_alone_is_named_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    body = """rows = x.shape[0]
+    steps = rows * 9 + 40
+    low = 2.0 ** -float(steps)
+    ten = float(rows + 10)
+    return x * gain + bias * ten / ten + torch.exp(-abs(x)) * low"""
+    assert idle(monkeypatch, tmp_path, body)[1:] == [
+        "never mattered: torch.exp(-abs(x)) * low",
+        "serves nothing else: steps = rows * 9 + 40",
+    ]
+
+
 @pytest.mark.parametrize(
     "body",
     [
