@@ -353,13 +353,11 @@ def _tried(
             return
         each = 2 if len(cases) == 1 else 5
         records, count, tried = run.result.records, 0, len(waiting)
+        calls, reads = records[each + 1 :: each], records[each + 2 :: each]
         if trial.device.on_gpu:  # after an error of the device every call raises
-            good = max(n for n, one in enumerate(records) if isinstance(one, StepDone))
-            tried = min((good - 2) // each + 1, tried)
-            records = records[: each * tried + 3]
-        for exchange, made, read in zip(
-            waiting, records[each + 1 :: each], records[each + 2 :: each], strict=False
-        ):
+            good = (n for n, one in enumerate(calls) if isinstance(one, StepDone))
+            tried = min(max(good, default=-1) + 2, tried)
+        for exchange, made, read in zip(waiting[:tried], calls, reads, strict=False):
             count += 1
             if isinstance(made, StepRaised):
                 yield exchange, False
