@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,7 +102,7 @@ class _Meeting:
         return number
 
 
-def _sum(parts: Tensors) -> torch.Tensor:
+def _sum(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return the sum of a tensor of each rank as one sum: NCCL adds them in an order of its own."""
     return torch.stack(list(parts)).sum(0, dtype=parts[0].dtype)
 

@@ -189,7 +189,9 @@ class Stored:
         if asked.name in _NORMS:
             return self._normalized(asked)
         if self._adds_ranks(asked):
-            grid = GRIDS[self.family.intermediates or nominal_of(asked.named["self"])]
+            stored = self.family.intermediates or nominal_of(asked.named["self"])
+            assert stored is not None
+            grid = GRIDS[stored]
             return sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
         if asked.name in WRITTEN_OUT:
             # Return a function in the steps of a model's code.
