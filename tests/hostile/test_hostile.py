@@ -76,7 +76,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
             if kind is socket.SOCK_STREAM:
                 held.listen()
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(examine, "_ENOUGH", 1)  # one wrong answer refuses a kernel
+        patch.setattr(examine, "ENOUGH", 1)  # one wrong answer refuses a kernel
         gate = stack.enter_context(Gate("cpu", without=("machine",)))
         made = Target(gate, home, ports.getsockname()[1], tmp_path_factory.mktemp("candidates"))
         made.judge("first", "def run(x):\n    return right(x)\n", ("NUM001",))  # all is started
