@@ -38,7 +38,7 @@ from cuassay.oracle.special import torch_dtype
 from cuassay.oracle.truth.associations import Makes, Products, Sums
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
 from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
-from cuassay.oracle.truth.rank_sums import adds_ranks, sum_of_ranks
+from cuassay.oracle.truth.rank_sums import adds_ranks, rings, sum_of_ranks
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, product_factors
 from cuassay.oracle.truth.short_sums import short_product
 from cuassay.oracle.truth.written_out import WRITTEN_OUT
@@ -189,7 +189,9 @@ class Stored:
             return self._normalized(asked)
         if self._adds_ranks(asked) and self.family.intermediates is not None:
             grid = GRIDS[self.family.intermediates]
-            return sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
+            largest = sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
+            orders = rings(asked, lambda part: self._rounder.part(part, grid))
+            return self._rounder.one_of([lambda: largest, *orders])
         if asked.name in WRITTEN_OUT:
             # Return a function in the steps of a model's code.
             named, dtype = asked.named, self.family.intermediates
