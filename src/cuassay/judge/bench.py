@@ -224,6 +224,7 @@ def open_bench(
         gpu_memory_gib=job.gpu_memory_gib,
         timeline=timeline,
         machine=machine,
+        budget_s=budget.limit_s,
     )
     emit(
         EngineStarted(
