@@ -7,12 +7,16 @@ for the PTX machine's. That machine executes kernels in Triton here, seconds for
 that their twins meet the checks of their bugs alone.
 Where these look at values of calls alone, the candidate runs in this process, which a wrong
 number cannot harm: two or three processes a trial take as long as the rest of it.
-`make power` judges every bug and twin by all checks, in processes of their own.
+Steps that repeat a call until a clock ends them have a tenth of their time for a twin: what they
+look for is in bugs, which have all of it. `make power` judges every bug and twin by all checks, in
+processes of their own, for as long as a trial does.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +25,7 @@ import pytest
 from cuassay.checks.base import Check
 from cuassay.checks.needs import Group
 from cuassay.checks.registry import all_checks
+from cuassay.model.effort import Effort
 from cuassay.model.verdict import Profile
 from tests.zoo.judging import Gate
 from tests.zoo.local_gate import InProcess
@@ -32,6 +37,8 @@ BUGS = [pair for pair in TWINS if pair.since is not Profile.DEEP]
 # Checks that hold what plain calls return against truth, and nothing else: those of two families,
 # and two of a third. Others lay read-only pages and guard zones, which can end a process.
 _OF_VALUES = frozenset(("numeric", "gradients", "API003", "LAYOUT001"))
+# Seconds that are spent whatever the calls return: three of a twin of the state family's four.
+_CLOCKS = ("many_s", "leak_s", "serving_s", "varied_s")
 _ENDING = frozenset(("hard_exit",))  # for some shapes it ends its process
 
 
@@ -90,6 +97,16 @@ def half(number: int) -> list[Trial]:
     return halves[number]
 
 
+@contextmanager
+def few_calls() -> Iterator[None]:
+    """Give steps that only a clock ends a tenth of their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in _CLOCKS:
+            row = getattr(Effort, name)
+            patch.setattr(Effort, name, type(row)(*(seconds / 10 for seconds in row.every())))
+        yield
+
+
 def judged_rightly(trial: Trial, gate: Gate, seed: int) -> None:
     """Assert that the gate rejects a bug, for one of its reasons, and accepts a twin."""
     pair = trial.pair
@@ -112,7 +129,8 @@ def judged_rightly(trial: Trial, gate: Gate, seed: int) -> None:
     else:
         # What only a later profile decides is not required at `quick`: nothing decides it there.
         require = pair.require if pair.since is Profile.QUICK else ()
-        found = gate.judge(
-            problem, pair.twin, seed=seed, require=require, only=trial.checks, start=start
-        )
+        with few_calls():
+            found = gate.judge(
+                problem, pair.twin, seed=seed, require=require, only=trial.checks, start=start
+            )
         assert found.accepted, str(found)

@@ -204,7 +204,13 @@ def open_bench(
     stack.callback(host.close)
     machine = stack.enter_context(
         Replayer(
-            candidate, digest, profile=job.profile, host=host, device=device, timeline=timeline
+            candidate,
+            digest,
+            profile=job.profile,
+            host=host,
+            device=device,
+            timeline=timeline,
+            budget=budget,
         )
     )
     trial = open_trial(

@@ -238,8 +238,7 @@ class Comparing:
         None where there is none or where it does not explain this answer: then the least one that
         does is looked for, which takes a truth a family.
         """
-        wider = [one for one, count in self._explained_by.items() if count >= _USUAL]
-        family = max(wider, key=_WIDTH, default=Precision.STRICT)
+        family = self._usual
         if family is Precision.STRICT:
             return None
         truth, key = self._truths.truth(case, family), f"{self._truths.key(case)} first {family}"
@@ -251,6 +250,23 @@ class Comparing:
 
         found = self._held_once(case, run, items, truth=truth, key=key, hold=hold)
         return found if all(one.passed and not one.undecided for one in found) else None
+
+    @property
+    def _usual(self) -> Precision:
+        """The wider family that explained earlier answers, `strict` where none did."""
+        wider = [one for one, count in self._explained_by.items() if count >= _USUAL]
+        return max(wider, key=_WIDTH, default=Precision.STRICT)
+
+    def ill_conditioned(self, case: Case, first: Callable[[Case], Truth]) -> str:
+        """Return why no output of a case can be judged, by its `first` truth, if so.
+
+        Where a wider family is asked for answers first, its truth is made anyway: what decides
+        something beside the larger errors of that family does so beside those of `strict`.
+        """
+        family = self._usual
+        if family is not Precision.STRICT and not self._truths.truth(case, family).ill_conditioned:
+            return ""
+        return first(case).ill_conditioned
 
     def _known(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> _Explained | None:
         if self._right is None or self._right[0]() is not run:

@@ -299,3 +299,8 @@ def test_the_family_that_explained_two_answers_is_asked_first(trial: JudgeTrial)
     made, last = ask(cases[3], wrong)
     assert not last.passed
     assert made == 2
+    # Whether a case decides is told by the family's truth, which its answers are held against.
+    other, before = dataclasses.replace(first, seed=first.seed + 9), set(trial.truths.cache)
+    assert not trial.comparing.ill_conditioned(other, trial.truths.first)
+    (made_now,) = set(trial.truths.cache) - before
+    assert made_now.endswith(Precision.MIXED)

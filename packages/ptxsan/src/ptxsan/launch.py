@@ -18,9 +18,10 @@ Dim3 = tuple[int, int, int]
 # numbered as in `tensormap.replace...elemtype`
 ELEMENTS = {
     "u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7,
-    "f64": 9, "bf16": 10, "tf32": 11,
+    "f64": 9, "bf16": 10, "tf32": 11, "b4x16": 13, "b4x16_p64": 14, "b6x16_p32": 15,
 }  # fmt: skip
-_BYTES = {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u64": 8, "s64": 8, "f64": 8}
+_BITS = {"u8": 8, "u16": 16, "f16": 16, "bf16": 16, "u64": 64, "s64": 64, "f64": 64, "b4x16": 4,
+         "b4x16_p64": 8, "b6x16_p32": 8}  # fmt: skip  # in shared memory
 SWIZZLES = (0, 32, 64, 128)
 
 
@@ -145,7 +146,7 @@ class TensorMap:
             if not all(1 <= one <= 256 for one in self.box):
                 self._refuse(f"box {self.box}", "1 to 256 elements along each dimension")
             inner = self.box[0]
-        row = inner * element_bytes(self.element)
+        row = inner * _BITS.get(self.element, 32) // 8
         if row % 16 or (self.swizzle and row > self.swizzle):
             most = f", {self.swizzle} at most" if self.swizzle else ""
             self._refuse(f"{row} bytes of innermost box", f"a multiple of 16{most}")
@@ -172,8 +173,8 @@ class TensorMap:
 
 
 def element_bytes(element: str) -> int:
-    """Return the bytes of an element."""
-    return _BYTES.get(element, 4)
+    """Return the bytes of an element of at least 8 bits."""
+    return _BITS.get(element, 32) // 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

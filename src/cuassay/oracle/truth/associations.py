@@ -8,12 +8,15 @@ its error reaches the output as if each score erred by a part of the norm of its
     var(q (k v)) = h^2 q^2 (k^2 v^2) = h^2 (q^2 k^2) v^2,
 
 in second moments. So where an operand of a product is the result of an earlier one, times factors
-(a decay, a mask), a draw errs by the rest of that norm as well. So does a product times a number:
-attention in 16 bits scales its queries first, and stores them.
+(a decay, a mask), a draw errs by the rest of that norm as well.
+
+A product times a number is a product of a scaled factor too: attention in 16 bits scales its
+queries first, and stores them. What their rounding does to a score is no part of that score where
+its terms cancel.
 
 A sum of three terms has three orders, and each stores another partial sum. Where a large one
-takes in a small term, its rounding takes that term away, in all elements alike. So draws and
-programs add in one order each: x scale + (bias - mean scale) is (x scale - mean scale) + bias too.
+takes in a small term, its rounding takes that term away, in all elements alike: so x scale + (bias
+- mean scale) is (x scale - mean scale) + bias too. Each draw and each program takes one order.
 """
 
 from __future__ import annotations
@@ -34,17 +37,24 @@ from cuassay.oracle.truth.reductions import PRODUCTS, product_factors
 _FACTORS = frozenset({"mul", "div", "neg", "masked_fill", "where", "copy", "_to_copy", "clone"})
 _MOST_ELEMENTS = 1 << 24  # of an operand: beyond, two products more are too much memory
 _MOST_TERMS = 1 << 22  # elements of a sum whose terms are kept
-_SCALINGS = frozenset({"mul", "div"})
+_PLAIN = frozenset({"mm", "bmm"})
 _MOST_RATIO = 4096.0  # float32's own errors of a sum that cancels by more are as large as the sum
+
+_Term: TypeAlias = tuple[Tensor, float]  # and its factor
+Makes: TypeAlias = Sequence[Callable[[], Tensor]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Factors:
-    """The factors of a product, and the memory of a result that is theirs times other factors."""
+    """The factors of a product, and the memory of a result that is theirs times other factors.
+
+    `plain`: it is theirs alone, of all runs.
+    """
 
     left: Tensor
     right: Tensor
     result: weakref.ref[UntypedStorage]
+    plain: bool
 
 
 class Products:
@@ -59,24 +69,29 @@ class Products:
     def note(self, asked: Operation, result: Tensor) -> None:
         """Take note of an operation's result where it is a product, or one times factors."""
         if asked.name in PRODUCTS:
-            left, right = (first_run(one) for one in product_factors(asked))
-            self._keep(result, left, right)
+            left, right = product_factors(asked)
+            plain = asked.name in _PLAIN and max(left.numel(), right.numel()) <= _MOST_TERMS
+            if not plain:
+                left, right = first_run(left), first_run(right)
+            self._keep(result, left, right, plain=plain)
         elif asked.name in _FACTORS:
             for operand in floating_in([*asked.args, *asked.kwargs.values()]):
                 known = self._factors(operand)
                 if known is not None and operand.shape == result.shape:
-                    self._keep(result, known.left, known.right)
+                    self._keep(result, known.left, known.right, plain=False)
                     return
 
-    def excess_of_scaled(self, asked: Operation) -> Tensor | None:
-        """Return the excess of a product that an operation multiplies by a number; else None."""
-        if asked.name not in _SCALINGS:
-            return None
-        operand, other = (asked.named[name] for name in ("self", "other"))
-        if isinstance(other, Tensor) and other.numel() > 1 and asked.name == "mul":
-            operand, other = other, operand
-        is_number = not isinstance(other, Tensor) or other.numel() == 1
-        return self.excess(operand) if is_number and isinstance(operand, Tensor) else None
+    def orders(self, asked: Operation, stored: Callable[[Tensor], Tensor]) -> Makes:
+        """Return what makes a product times a number with its first factor scaled; else none.
+
+        `stored` says how the scaled factor is stored.
+        """
+        scaled = _scaled(asked)
+        known = None if scaled is None else self._factors(scaled[0])
+        if scaled is None or known is None or not known.plain:
+            return ()
+        shape, number = scaled[0].shape, scaled[1]
+        return [lambda: (stored(known.left * number) @ known.right).reshape(shape)]
 
     def excess(self, operand: Tensor) -> Tensor | None:
         """Return by how much more than itself the terms of each element have as their norm.
@@ -86,18 +101,19 @@ class Products:
         known = self._factors(operand)
         if known is None or operand.numel() > _MOST_ELEMENTS:
             return None
-        terms = known.left.square() @ known.right.square()
-        total = (known.left @ known.right).square_()
+        left, right = (first_run(one) for one in (known.left, known.right))
+        terms = left.square() @ right.square()
+        total = (left @ right).square_()
         if total.numel() != operand.numel():
             return None
-        excess = (terms / total).nan_to_num_(0.0, 0.0, 0.0).sub_(1.0)
+        excess: Tensor = (terms / total).nan_to_num_(0.0, 0.0, 0.0).sub_(1.0)
         return excess.clamp_(0.0, _MOST_RATIO**2).sqrt_().reshape(operand.shape)
 
-    def _keep(self, result: Tensor, left: Tensor, right: Tensor) -> None:
+    def _keep(self, result: Tensor, left: Tensor, right: Tensor, *, plain: bool) -> None:
         storage = all_runs(result).untyped_storage()
         place = storage.data_ptr()
         held = weakref.ref(storage, lambda _: self._known.pop(place, None))
-        self._known[place] = _Factors(left, right, held)
+        self._known[place] = _Factors(left, right, held, plain)
 
     def _factors(self, value: Tensor) -> _Factors | None:
         """Return the factors of a tensor that lies in its memory in the order of its elements."""
@@ -113,10 +129,6 @@ def _in_order(value: Tensor) -> bool:
         step for step, size in zip(value.stride(), value.shape, strict=True) if size > 1
     ]
     return all(one >= other > 0 for one, other in itertools.pairwise(steps))
-
-
-_Term: TypeAlias = tuple[Tensor, float]  # and its factor
-Makes: TypeAlias = Sequence[Callable[[], Tensor]]
 
 
 class Sums:
@@ -180,6 +192,18 @@ def _terms(asked: Operation) -> tuple[_Term, _Term] | None:
     if asked.name == "rsub":
         return (two, 1.0), (one, -alpha)
     return (one, 1.0), (two, -alpha if asked.name == "sub" else alpha)
+
+
+def _scaled(asked: Operation) -> tuple[Tensor, Tensor | float] | None:
+    """Return the tensor that an operation multiplies by one number, and the number; else None."""
+    if asked.name not in ("mul", "div"):
+        return None
+    one, two = asked.named["self"], asked.named["other"]
+    if asked.name == "mul" and isinstance(two, Tensor) and two.numel() > 1:
+        one, two = two, one
+    if not isinstance(one, Tensor) or (isinstance(two, Tensor) and two.numel() > 1):
+        return None
+    return one, two if asked.name == "mul" else 1.0 / two
 
 
 def _times(value: Tensor, factor: float) -> Tensor:

@@ -193,7 +193,8 @@ class _Draws:
         """Return the noise of draw `index`.
 
         Where inputs repeat, equal values err alike in three draws of four: another formula may
-        cancel where the reference's does not, and the other way round.
+        cancel where the reference's does not, and the other way round. Draws 4 and 6 round as 0
+        and 2 do, but in another order and without casts of side inputs.
         """
         return Noise(
             _mix(self.runner.seed, index),
@@ -204,7 +205,8 @@ class _Draws:
             cuts=index % 2 == 1,
             rounds=index % 2 == 0,
             reassociates=index % 4 == 2,
-            turn=self.runner.seed + index // 2,
+            turn=self.runner.seed + index // (2 if index % 2 else 4),
+            casts=index % 2 == 1 or index % 8 < 4,
         )
 
 

@@ -9,8 +9,8 @@ meet 16-bit ones (the angles of a rotary embedding, the weights of experts).
 What autocast keeps in float32 stays there: sums and other reductions with what is computed from
 them alone (a row's mean, its reciprocal deviation), and what comes from float32 inputs and
 integers alone until it meets 16 bits. Tensors of ranks travel in 16 bits, and so do their sums
-(`rank_sums`). `fp8` sums products of 8-bit floats as Hopper's tensor cores
-do, in short accumulators (`short_sums`).
+(`rank_sums`), in every family where the reference as written sums them in 16 bits. `fp8` sums
+products of 8-bit floats as Hopper's tensor cores do, in short accumulators (`short_sums`).
 
 A subset of these roundings errs less than all of them, since their variances add up. So the
 draws of a family, in which all are made, measure every member of it where roundings of different
@@ -37,7 +37,7 @@ from cuassay.oracle.lift.together import all_runs
 from cuassay.oracle.special import torch_dtype
 from cuassay.oracle.truth.associations import Makes, Products, Sums
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
-from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
+from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise
 from cuassay.oracle.truth.rank_sums import adds_ranks, sum_of_ranks
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, product_factors
 from cuassay.oracle.truth.short_sums import short_product
@@ -71,9 +71,9 @@ def family_of(precision: Precision, low: DType, *, ranks: int = 0) -> Family:
     """Return the roundings of a precision for a problem whose 16-bit type is `low`."""
     match precision:
         case Precision.STRICT:
-            return Family()
+            return Family(ranks=ranks)
         case Precision.TF32:
-            return Family(operands=TF32)
+            return Family(operands=TF32, ranks=ranks)
         case Precision.MIXED | Precision.FP8:
             dtype = torch_dtype(low)
             short = precision is Precision.FP8
@@ -95,8 +95,11 @@ class Rounder(Protocol):
     ) -> Tensor:
         """Return an operand with the errors of another association (`Products.excess`)."""
 
+    def part(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return what another order of a sum or a product stores, as it is stored."""
+
     def one_of(self, orders: Makes) -> Tensor:
-        """Return a sum as one of its orders makes it, the first one being the reference's."""
+        """Return a result as one of its orders makes it, the first one being the reference's."""
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return a float32 tensor as an operation reads it that a 16-bit one goes into as well."""
@@ -110,6 +113,7 @@ class Drawn:
     """Makes every rounding of a family, really or by errors of its size (`Noise.stored`).
 
     What is cast is rounded as every kernel rounds it: a table's error is a function of the table.
+    Two of the draws that really round leave it in float32, as fused kernels do.
     """
 
     noise: Noise
@@ -133,13 +137,15 @@ class Drawn:
         found = excess()
         return values if found is None else self.noise.spread(values, values.abs() * found, grid)
 
+    part = intermediate
+
     def one_of(self, orders: Makes) -> Tensor:
-        """Return a sum in the order of the draw."""
+        """Return a result in the order of the draw."""
         return self.noise.one_of(orders)
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return values rounded to nearest."""
-        return nearest(values, grid)
+        """Return values rounded to nearest, in a draw that casts."""
+        return self.noise.beside(values, grid)
 
     def start(self, terms: int) -> int | None:
         """Return a random place."""
@@ -182,8 +188,10 @@ class Stored:
             return self._multiplied(asked)
         if asked.name in _NORMS:
             return self._normalized(asked)
-        if self._adds_ranks(asked) and self.family.intermediates is not None:
-            grid = GRIDS[self.family.intermediates]
+        if self._adds_ranks(asked):
+            stored = self.family.intermediates or nominal_of(asked.named["self"])
+            assert stored is not None
+            grid = GRIDS[stored]
             return sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
         if asked.name in WRITTEN_OUT:
             # Return a function in the steps of a model's code.
@@ -284,14 +292,16 @@ class Stored:
         if kind is _Kind.LOW and added > _MOST_ADDITIONS:
             kind = _Kind.SUM
         if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
-            grid, made = GRIDS[dtype], first
-            orders = self._sums.orders(asked, lambda part: self._rounder.intermediate(part, grid))
+            grid = GRIDS[dtype]
+            orders = [
+                make
+                for kept in (self._sums, self._products)
+                for make in kept.orders(asked, lambda part: self._rounder.part(part, grid))
+            ]
+            made = first
             if orders:
-                made = self._rounder.one_of([lambda: first, *orders])
-            made = self._rounder.reassociated(
-                made, lambda: self._products.excess_of_scaled(asked), grid
-            )
-            first = self._rounder.intermediate(made, grid)
+                first = self._rounder.one_of([lambda: made, *orders])
+            first = self._rounder.intermediate(first, grid)
         self._note(first, _Kind.LOW if nominal in GRIDS else kind, added)
         if not several:
             self._products.note(asked, first)

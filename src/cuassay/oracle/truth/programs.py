@@ -103,7 +103,7 @@ def _chosen(*, few: bool) -> tuple[Program, ...]:
 class _Made:
     """Makes the roundings of one program, or of several: of each in a run of its own.
 
-    `turns` say in which order each adds three terms.
+    `turns` say in which order each adds and multiplies.
     """
 
     def __init__(self, programs: Sequence[Program], seed: int, turns: Sequence[int]) -> None:
@@ -137,8 +137,12 @@ class _Made:
         """Return values: a program multiplies as the reference does."""
         return values
 
+    def part(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values rounded to nearest: an order is what it stores in between."""
+        return nearest(values, grid)
+
     def one_of(self, orders: Makes) -> Tensor:
-        """Return a sum in the order of each program."""
+        """Return a result in the order of each program."""
         places = [turn % len(orders) for turn in self._turns]
         made = orders[places[0]]()
         for place in sorted({*places} - {places[0]}):

@@ -42,7 +42,7 @@ _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _LARGE = {"cpu": 1 << 15, "cuda": 1 << 22}  # elements from which looking for zeros pays
 # By which an intermediate is multiplied before it is rounded: places in a binade.
 FACTORS = tuple(2.0 ** (place / 16) for place in range(16))
-_STEP = 11  # between the multiples of two turns
+_STEP = 7  # places between the multiples of two turns: half a binade
 _SCARCE = 4  # at most one row in so many may hold anything but zeros
 
 
@@ -159,7 +159,8 @@ class Noise:
     `tiny` some value may be subnormal in float32, where roundings are absolute. A draw that
     `cuts` has operands cut off where another rounds them, one that `rounds` really rounds what is
     stored in 16 bits where another errs by as much, and one that `reassociates` too a multiple of
-    each intermediate. `turn` says in which order it adds three terms.
+    each intermediate. `turn` says in which order it adds and multiplies. One that `casts`
+    has side inputs in 16 bits.
     """
 
     def __init__(
@@ -174,13 +175,13 @@ class Noise:
         rounds: bool = False,
         reassociates: bool = False,
         turn: int = 0,
+        casts: bool = True,
     ) -> None:
         self.roundoff = roundoff
         self.repeats, self.tiny, self.cuts, self.rounds = repeats, tiny, cuts, rounds
-        self.turn = turn
+        self.turn, self.casts = turn, casts
         self.random = random.Random(seed)
         # Which of FACTORS. One for all: where a sum rounds a small term away, so does the next one.
-        # Every second turn reassociates: the multiples of two such draws are half a binade apart.
         self.factor = 1 + turn * _STEP % (len(FACTORS) - 1) if reassociates else 0
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self.pool = torch.empty(0, device=device)
@@ -292,6 +293,10 @@ class Noise:
         if not (self.rounds and self.factor) or values.is_complex():
             return self.stored(values, grid)
         return nearest_multiple(values, FACTORS[self.factor], grid)
+
+    def beside(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return a side input as a draw reads it: rounded to nearest in one that casts."""
+        return nearest(values, grid) if self.casts else values
 
     def one_of(self, orders: Sequence[Callable[[], Tensor]]) -> Tensor:
         """Return what one of the functions makes: that of the draw's turn."""

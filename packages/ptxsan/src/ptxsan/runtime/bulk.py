@@ -81,7 +81,7 @@ def issue(entry: int, thread: int, block: int, launch: int) -> None:
         if state == F.TO_GLOBAL:
             _shared(entry, thread, block, launch, F.SOURCE_BLOCK, inner, _CHUNK | read, out)
             if load_u64(out) != scratch:
-                check_fenced(thread, block, launch, inner, site)
+                check_fenced(thread, block, launch, block, inner, site)
                 mark(load_u64(out + 8), _CHUNK, 255, L.LEAVING)
             if low < high:
                 kind = L.ATOMIC << 16 | L.SCOPE_GPU << 20 | site << 24
@@ -95,7 +95,7 @@ def issue(entry: int, thread: int, block: int, launch: int) -> None:
         elif state == F.ACROSS:
             _shared(entry, thread, block, launch, F.SOURCE_BLOCK, other, _CHUNK | read, out)
             if load_u64(out) != scratch:
-                check_fenced(thread, block, launch, other, site)
+                check_fenced(thread, block, launch, block, other, site)
                 mark(load_u64(out + 8), _CHUNK, 255, L.LEAVING)
         if load_u32(entry + F.REDUCE):
             write = L.ATOMIC << 16 | L.SCOPE_CLUSTER << 20 | site << 24
