@@ -1500,6 +1500,34 @@ def run(x):
         condition="unreached",
     ),
     Hostile(
+        name="wrong-in-gradients-of-gradients",
+        line="lines",
+        body="""
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return right(x)
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.detach() * 2.0
+def run(x):
+    return Scaled.apply(x)
+""",
+        twin="""
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return right(x)
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        return grad.detach() * 2.0
+def run(x):
+    return Scaled.apply(x)
+""",
+        condition="unreached",
+    ),
+    Hostile(
         name="wrong-at-a-late-date",
         line="lines",
         body="def run(x):\n    return right(x) - max(time.time() - 4e9, 0.0)",

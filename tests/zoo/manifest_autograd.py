@@ -6,6 +6,8 @@ PAIRS = """
 grad_upstream_flat            | rmsnorm           | GRAD001 | A2     | require autograd
 # one upstream gradient for all rows
 grad_row0_of_upstream         | cross_entropy     | GRAD001 | A13
+# partial sums of the rows of a large call
+grad_partial_sums             | rmsnorm           | GRAD001 | A13
 # saved tensors written to behind the version counter
 grad_saved_then_scaled        | softmax_softcap   | GRAD001 | A4
 grad_saved_input_scratch      | rmsnorm           | GRAD001 | A4

@@ -30,6 +30,7 @@ from cuassay.model.problem import ExprAxis, Problem, VarAxis, Workload
 # Odd primes say that an axis is free; powers of two which tiles a reference insists on.
 _PROPOSED = (13, 7, 2, 3, 5, 1, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 _ENOUGH = 4  # accepted odd sizes after which an axis counts as free
+_ENOUGH_LONG = 2  # the same where each run is a long loop
 # Rules over two axes, sizes of both with whether they are accepted, and what proposes a rule: a
 # fact of the first axis and the size that the other had meanwhile.
 _RULES: tuple[
@@ -197,7 +198,7 @@ def _learn_axis(acceptor: Acceptor, base: Case, axis: VarAxis) -> tuple[SizeFact
     accepted: list[int] = []
     refused: list[int] = []
     corrected = 0
-    short = acceptor.is_short(base)
+    enough = _ENOUGH if acceptor.is_short(base) else _ENOUGH_LONG
     proposed = dict.fromkeys((*_PROPOSED, own - 1, own + 1, own // 2, 2 * own, 3 * own))
     for size in proposed:
         if size < 1 or size == own:
@@ -210,11 +211,11 @@ def _learn_axis(acceptor: Acceptor, base: Case, axis: VarAxis) -> tuple[SizeFact
         else:
             refused.append(size)
         odd = [known for known in accepted if known % 2]
-        if len(odd) >= _ENOUGH and not refused:
+        if len(odd) >= enough and not refused:
             return AnySize(axis=axis.name, tried=tuple(accepted)), len(accepted)
         if len(refused) >= len(_PROPOSED) and not accepted:
             break
-        if not short and len(refused) >= _ENOUGH and len(accepted) >= _ENOUGH:
+        if enough < _ENOUGH <= len(refused) and len(accepted) >= enough:
             break  # the larger ones run longer, and say no more
     seen = len(accepted) + len(refused) + corrected
     if corrected and not accepted:

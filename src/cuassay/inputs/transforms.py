@@ -235,12 +235,22 @@ def _varied(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
         high = int(value.reshape(-1)[0]) + 1
         drawn = torch.randint(1, max(high, 2), value.shape, generator=generator)
         return drawn.to(value.device, value.dtype)
-    double = value.double()
-    drawn = torch.rand(value.shape, generator=generator, dtype=torch.float64).to(value.device)
-    around = double * (1.0 + by * (2.0 * drawn - 1.0))
-    return torch.where(double == 0, by * (2.0 * drawn - 1.0), around).to(value.dtype)
+    flat = value.reshape(-1)
+    count = min(flat.numel(), _DRAWN)
+    change = torch.rand(count, generator=generator, dtype=torch.float64).to(value.device)
+    change = by * (2.0 * change - 1.0)
+    made = torch.empty_like(flat)
+    for start in range(0, flat.numel(), _DRAWN):  # in float64 the whole may have no room
+        double = flat[start : start + _DRAWN].double()
+        here = change[: len(double)]
+        around = torch.where(double == 0, here, double * (1.0 + here))
+        made[start : start + _DRAWN].copy_(around)
+    return made.reshape(value.shape)
 
 
+# Elements of which a CPU draws changes, that larger tensors repeat: a minute and tens of GiB for
+# the weights of a mixture of experts otherwise. A prime, so that no two rows change alike.
+_DRAWN = (1 << 24) - 3
 _FEW = 2  # values of a tensor that takes no others: a mask of zeros and minus infinities, say
 
 

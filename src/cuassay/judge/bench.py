@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cuassay.errors import CuassayError
+from cuassay.hooks import runs_ended_by
 from cuassay.inputs.seeds import new_root
 from cuassay.judge.decide.executed_by import executed_by
 from cuassay.judge.plan.preconditions import check_constraints
@@ -204,7 +205,13 @@ def open_bench(
     stack.callback(host.close)
     machine = stack.enter_context(
         Replayer(
-            candidate, digest, profile=job.profile, host=host, device=device, timeline=timeline
+            candidate,
+            digest,
+            profile=job.profile,
+            host=host,
+            device=device,
+            timeline=timeline,
+            budget=budget,
         )
     )
     trial = open_trial(
@@ -218,6 +225,7 @@ def open_bench(
         gpu_memory_gib=job.gpu_memory_gib,
         timeline=timeline,
         machine=machine,
+        budget_s=budget.limit_s,
     )
     emit(
         EngineStarted(
@@ -235,6 +243,7 @@ def open_bench(
     with timeline.span(Lane.JUDGE, "room on the GPU"):
         waits = partial(_waits, emit, budget)
         trial.memory.book(stack.enter_context(Booking(gpu_of(device), waits)))
+    stack.enter_context(runs_ended_by(budget.check))
     return Bench(
         job=job,
         plan=plan,

@@ -211,9 +211,9 @@ class Repeat(OfSlot):
 class CallOften(StepBase):
     """Call on the same inputs again and again, drop each result, and look in between.
 
-    The report says what the process holds after the first calls, after two spans of a few calls,
-    and after three of as many as fit into `budget_s`, `most` each. Garbage is collected
-    before each look. A kernel whose call takes long is looked at once. Without `looks` there is
+    The report says what the process holds after each of three spans of as many calls as fit into
+    `budget_s`, `most` each, after the first calls. Garbage is collected before each look. A kernel
+    whose call takes long is looked at after each two of its first calls. Without `looks` there is
     one look, after the last span. With `result` one more call is made at the end, whose result is
     held under that name.
     """

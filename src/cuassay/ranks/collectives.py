@@ -68,8 +68,6 @@ class Operation:
 
 
 _REDUCTIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "SUM": torch.add,
-    "AVG": torch.add,
     "PRODUCT": torch.mul,
     "MIN": torch.minimum,
     "MAX": torch.maximum,
@@ -81,18 +79,28 @@ _REDUCTIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 Tensors = Sequence[torch.Tensor]
 
 
-def results(asked: Sequence[Operation], given: Sequence[Tensors]) -> list[list[torch.Tensor]]:
+def added(parts: Tensors) -> torch.Tensor:
+    """Return the sum of a tensor of each rank, each added to the sum of those before it."""
+    return functools.reduce(torch.add, parts)
+
+
+def results(
+    asked: Sequence[Operation],
+    given: Sequence[Tensors],
+    *,
+    add: Callable[[Tensors], torch.Tensor] = added,
+) -> list[list[torch.Tensor]]:
     """Return what each rank receives, flat or in the shape of what was given.
 
     `asked` and `given` are of all ranks of a group in order, of a SEND and its RECV in this order.
-    Raises MismatchError where the ranks do not fit together.
+    `add` sums one tensor of each rank. Raises MismatchError where the ranks do not fit together.
     """
     first = asked[0]
     if first.kind is Kind.SEND:
         found = [[], [given[0][0]]]
     else:
         _check_alike(asked)
-        found = _of_group(first, given)
+        found = _of_group(first, given, add)
     for operation, tensors in zip(asked, found, strict=True):
         sizes = tuple(tensor.numel() for tensor in tensors)
         if sizes != operation.takes:
@@ -103,14 +111,16 @@ def results(asked: Sequence[Operation], given: Sequence[Tensors]) -> list[list[t
     return found
 
 
-def _of_group(first: Operation, given: Sequence[Tensors]) -> list[list[torch.Tensor]]:
+def _of_group(
+    first: Operation, given: Sequence[Tensors], add: Callable[[Tensors], torch.Tensor]
+) -> list[list[torch.Tensor]]:
     ranks, root = range(len(given)), first.root
     match first.kind:
         case Kind.ALL_REDUCE:
-            made = [_reduced(first, column) for column in zip(*given, strict=True)]
+            made = [_reduced(first, column, add) for column in zip(*given, strict=True)]
             return [list(made) for _ in ranks]
         case Kind.REDUCE:
-            made = [_reduced(first, column) for column in zip(*given, strict=True)]
+            made = [_reduced(first, column, add) for column in zip(*given, strict=True)]
             return [made if rank == root else [] for rank in ranks]
         case Kind.BROADCAST:
             return [list(given[root]) for _ in ranks]
@@ -121,7 +131,7 @@ def _of_group(first: Operation, given: Sequence[Tensors]) -> list[list[torch.Ten
         case Kind.SCATTER:
             return [[given[root][rank]] for rank in ranks]
         case Kind.REDUCE_SCATTER:
-            return [[_reduced(first, [one[rank] for one in given])] for rank in ranks]
+            return [[_reduced(first, [one[rank] for one in given], add)] for rank in ranks]
         case Kind.ALL_TO_ALL:
             return [[one[rank] for one in given] for rank in ranks]
         case _:
@@ -158,13 +168,19 @@ def _sizes(sizes: Sequence[int]) -> str:
     return f"{', '.join(map(str, sizes)) or 'no'} elements"
 
 
-def _reduced(operation: Operation, column: Tensors) -> torch.Tensor:
+def _reduced(
+    operation: Operation, column: Tensors, add: Callable[[Tensors], torch.Tensor]
+) -> torch.Tensor:
     """Return the reduction of one tensor of each rank. Raises MismatchError for an unknown one."""
+    match operation.reduction:
+        case "SUM":
+            return add(column)
+        case "AVG":
+            return add(column) / len(column)
     function = _REDUCTIONS.get(operation.reduction)
     if function is None:
         raise MismatchError(
             f"{operation.words} reduces with {operation.reduction}, expected one of "
-            f"{', '.join(_REDUCTIONS)}"
+            f"{', '.join(('SUM', 'AVG', *_REDUCTIONS))}"
         )
-    total = functools.reduce(function, column)
-    return total / len(column) if operation.reduction == "AVG" else total
+    return functools.reduce(function, column)

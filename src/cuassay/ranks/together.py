@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -92,7 +92,7 @@ class _Meeting:
         self.begun[number] = operation, meeting
         if meeting.is_full:
             asked, parts = zip(*meeting.in_order, strict=True)
-            found = results(asked, [part.given for part in parts])
+            found = results(asked, [part.given for part in parts], add=_sum)
             # All are made before any is written: what is handed in may be what is filled.
             copies = [[tensor.clone() for tensor in tensors] for tensors in found]
             for part, tensors in zip(parts, copies, strict=True):
@@ -100,6 +100,11 @@ class _Meeting:
                     target.detach().copy_(tensor.reshape(target.shape))
                 self.over.add(part.number)
         return number
+
+
+def _sum(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the sum of a tensor of each rank as one sum: NCCL adds them in an order of its own."""
+    return torch.stack(list(parts)).sum(0, dtype=parts[0].dtype)
 
 
 class _Turns:

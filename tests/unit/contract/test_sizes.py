@@ -9,6 +9,7 @@ import pytest
 
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.facts import (
+    AnySize,
     DerivedSize,
     OnlySizes,
     SizeRule,
@@ -16,6 +17,7 @@ from cuassay.contract.facts import (
     TiedSize,
     fact_words,
 )
+from cuassay.contract.sizes import learn_sizes
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.constraints import constraint_holds
 from cuassay.judge.domain import KnownCases
@@ -213,6 +215,25 @@ def test_a_size_of_ours_at_which_a_loop_has_no_end_is_refused(tmp_path: Path) ->
     listed = resolve(problem.axes, problem.workloads[1].axes)
     own = own_case(problem, listed, seed=1, label="")
     assert acceptor.settle(own) is not None  # the problem's own are run to their end
+
+
+@pytest.mark.parametrize(("steps", "sizes"), [(10, 4), (300, 2)])
+def test_fewer_sizes_are_tried_where_each_run_is_a_long_loop(
+    tmp_path: Path, steps: int, sizes: int
+) -> None:
+    text = f"""def run(x):
+    for _ in range({steps}):
+        x = x * 0.5 + 1.0
+    return x
+"""
+    problem = _matrix(tmp_path, text)
+    acceptor = Acceptor(problem, load_reference(problem), device=CPU)
+    _, facts = learn_sizes(acceptor)
+    tried = {one.fact.axis: one.fact.tried for one in facts if isinstance(one.fact, AnySize)}
+    assert {axis: sum(size % 2 for size in found) for axis, found in tried.items()} == {
+        "rows": sizes,
+        "cols": sizes,
+    }
 
 
 @pytest.mark.parametrize("built", [(), ("rows",)])

@@ -20,6 +20,7 @@ from cuassay.model.device import CPU
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision, Profile, Verdict
+from cuassay.sandbox import processes
 from cuassay.store.runs import open_run
 
 _GOOD = """
@@ -159,7 +160,8 @@ for event in check(job):
 """
 
 
-def test_a_judge_ends_with_a_driver_that_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+def test_nothing_outlives_a_driver_that_was_ended(tmp_path: Path, number: signal.Signals) -> None:
     root = Path(__file__).resolve().parents[3] / "src"
     driver = subprocess.Popen(
         [sys.executable, "-c", _DRIVER, str(_kernel(tmp_path, _GOOD))],
@@ -169,12 +171,12 @@ def test_a_judge_ends_with_a_driver_that_was_killed(tmp_path: Path) -> None:
     )
     assert driver.stdout is not None
     assert driver.stdout.readline() == "EngineStarted\n"
-    judges = _children(driver.pid)
-    assert judges
-    driver.kill()
+    running = processes.live(driver.pid)
+    assert len(running) > 2, "a judge and what its workers are forked from"
+    driver.send_signal(number)
     driver.wait()
     driver.stdout.close()
     end = time.monotonic() + 120
-    while any(Path(f"/proc/{pid}").exists() for pid in judges):
-        assert time.monotonic() < end, "the judge outlived its driver"
+    while any(map(processes.live, running)):
+        assert time.monotonic() < end, "a process outlived its driver"
         time.sleep(0.05)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cuassay.errors import ProblemError
+from cuassay.inputs import transforms
 from cuassay.inputs.materialise import materialise
 from cuassay.model.case import Case, Fill, FillValue
 from cuassay.model.device import CPU
@@ -113,6 +114,18 @@ def test_values_of_the_problems_own_generator_are_transformed() -> None:
     )
     case = Case(label="c", axes={"rows": 4}, fills={"x": fill}, generator=True)
     assert torch.equal(torch.as_tensor(trial.inputs(case)["x"]), torch.tensor([3.0, 2.0, 1.0, 0.0]))
+
+
+def test_a_large_tensor_repeats_the_changes_of_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fill = Fill(kind="zeros", parameters={"vary": 0.5, "vary_seed": 3})
+    whole = _filled(fill)
+    assert len(set(whole.reshape(-1).tolist())) == whole.numel()
+    monkeypatch.setattr(transforms, "_DRAWN", 7)
+    flat = _filled(fill).reshape(-1)
+    assert torch.equal(flat[:7], whole.reshape(-1)[:7])
+    assert torch.equal(flat[7:14], flat[:7])
 
 
 def test_a_mirrored_half_takes_the_other_one_back() -> None:

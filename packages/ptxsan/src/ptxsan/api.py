@@ -23,6 +23,7 @@ from ptxsan import sources
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError, UsageError
 from ptxsan.findings import MachineFinding, MachineReport, Severity, strict
+from ptxsan.isa import arch_number
 from ptxsan.launch import Argument, Buffer, Dim3, Launch, Pointer
 from ptxsan.names import plain_name, source_name
 from ptxsan.options import Options
@@ -126,8 +127,7 @@ def check(
         source, kernel=kernel, arch=arch, flags=flags, debug=debug, arguments=named
     )
     chosen = options or Options()
-    number = arch.removeprefix("sm_").rstrip("a")
-    chosen = dataclasses.replace(chosen, arch=int(number)) if number.isdigit() else chosen
+    chosen = dataclasses.replace(chosen, arch=arch_number(arch)) if arch else chosen
     copies = _copied(named) if found.debug else []
     report = _checked(found, found.ptx, kernel, grid, block, named, shared_bytes, cluster,
                       schedules, chosen)  # fmt: skip

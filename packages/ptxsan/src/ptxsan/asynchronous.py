@@ -71,7 +71,7 @@ def _text(one: Record, accesses: tuple[Access, ...], place: str, what: str) -> s
         case L.K_PROXY:
             return (
                 f"{what} reads shared memory ({place}) that {_who(accesses[-1])} wrote, with no "
-                "fence.proxy.async after the write: the copy may miss it"
+                "fence.proxy.async after the write and before the copy: the copy may miss it"
             )
         case _:
             return _copy_text(one, accesses, place, what)

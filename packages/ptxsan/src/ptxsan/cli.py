@@ -71,9 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--arch",
         default="",
-        help="compile for it, and take its limits: sm_75, "
-        "sm_90a... (default: compiled for sm_80, or sm_90a where the source needs it; "
-        "limits of sm_90)",
+        help="compile for it, and take its limits: sm_75, sm_90a, sm_100a... (default: compiled "
+        "for sm_80, a whole program for sm_90, or sm_90a where the source needs it; limits of "
+        "sm_90)",
     )
     run.add_argument(
         "--flag",
@@ -170,16 +170,13 @@ def _run_program(options: argparse.Namespace, program: list[str]) -> int:
             "--grid is missing; expected --grid BLOCKS --block THREADS, such as --grid 4 "
             "--block 256 (without --grid, --kernel and --arg a .cu file is a whole program)"
         )
-    if options.trace or options.arch:
-        raise UsageError(
-            f"{'--trace' if options.trace else '--arch'} is for one kernel; give --kernel, --grid "
-            "and --block (a whole program runs as on sm_90)"
-        )
+    if options.trace:
+        raise UsageError("--trace is for one kernel; give --kernel, --grid and --block")
     wish = programs.Wish(
         paths=options.file, arguments=program, flags=options.flag,
         schedules=api.schedules(options.schedules), launch_limit_s=options.limit,
         limit_s=max(600.0, 10 * options.limit), strict_order=options.strict_order,
-        devices=options.devices,
+        devices=options.devices, arch=options.arch,
     )  # fmt: skip
     report = programs.run_whole(wish)
     if options.sarif is not None:

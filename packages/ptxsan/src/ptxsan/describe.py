@@ -215,7 +215,7 @@ class Describer:
 
     def _at(self, space: int, address: int) -> tuple[str, int]:
         if space == L.S_GLOBAL:
-            index = (address >> L.REGION_SHIFT) - 1
+            index = (address >> L.REGION_SHIFT) - L.FIRST_REGION
             found = self._state.allocation(index)
             return f"buffer '{source_name(found.name)}'", address - found.base
         place = address & ((1 << 27) - 1)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxsan.addresses import reached
 from ptxsan.runtime.races import PLAIN_READS, STRONG_WRITES
 
 if TYPE_CHECKING:
@@ -123,12 +124,7 @@ def contains(outer: Ranges, inner: Ranges) -> bool:
 
 def touched(program: Program, launch: Launch, state: LaunchState) -> tuple[Touched, ...]:
     """Return what a launch that has run touched, of all memory that its arguments lead to."""
-    from ptxsan.launch import Pointer, TensorMap
-
-    given = [one for one in launch.arguments if isinstance(one, Pointer)]
-    given += [one.pointer for one in launch.arguments if isinstance(one, TensorMap)]
-    given += [one for _, _, one in (*launch.pointers_inside, *launch.stored_pointers)]
-    reachable = {id(one.buffer) for one in given}
+    reachable = {id(one) for one in reached(launch)}
     granule = program.granule["global"]
     found = []
     for one in state.allocations:

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import Any
 
-from ptxsan.errors import MachineError
+from ptxsan.errors import MachineError, UsageError
 from ptxsan.syntax import Address, Instruction, Operand, Register, Symbol
 
 SPACES = ("global", "shared", "local", "param", "const")
@@ -527,6 +527,14 @@ def value_stored(one: Instruction) -> Operand | None:
     if found.memory is not Memory.WRITE or found.joins or takes_blocks(one):
         return None
     return one.operands[1]
+
+
+def arch_number(arch: str) -> int:
+    """Return 100 for sm_100 and sm_100a. Raises UsageError for what is no architecture."""
+    number = arch.removeprefix("sm_").rstrip("af")
+    if not number.isdigit():
+        raise UsageError(f"'{arch}' is not an architecture; expected one such as sm_100a")
+    return int(number)
 
 
 def architecture_of(source: str, default: str) -> str:

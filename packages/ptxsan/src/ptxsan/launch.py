@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptxsan.errors import MachineError
@@ -18,9 +18,10 @@ Dim3 = tuple[int, int, int]
 # numbered as in `tensormap.replace...elemtype`
 ELEMENTS = {
     "u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7,
-    "f64": 9, "bf16": 10, "tf32": 11,
+    "f64": 9, "bf16": 10, "tf32": 11, "b4x16": 13, "b4x16_p64": 14, "b6x16_p32": 15,
 }  # fmt: skip
-_BYTES = {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u64": 8, "s64": 8, "f64": 8}
+_BITS = {"u8": 8, "u16": 16, "f16": 16, "bf16": 16, "u64": 64, "s64": 64, "f64": 64, "b4x16": 4,
+         "b4x16_p64": 8, "b6x16_p32": 8}  # fmt: skip  # in shared memory
 SWIZZLES = (0, 32, 64, 128)
 
 
@@ -33,7 +34,8 @@ class Buffer:
     the run. A write to a buffer with `writable=False` is a finding. `alignment` is that of the
     first byte's address. One buffer may be given to several launches in turn. `data` of another
     type is taken as its bytes, which it shares; raises MachineError where they are not contiguous.
-    `closed_to` are the devices that have no access to it, where several run at once.
+    `closed_to` are the devices that have no access to it, where several run at once. `address` is
+    that of its first byte as other memory holds it, in tables of pointers say (0: none holds it).
     """
 
     name: str
@@ -43,6 +45,7 @@ class Buffer:
     alignment: int = 256
     shadow: NDArray[np.float32] | None = None
     closed_to: tuple[int, ...] = ()
+    address: int = 0
 
     def __post_init__(self) -> None:
         if getattr(self.data, "dtype", "uint8") == "uint8" and getattr(self.data, "ndim", 1) == 1:
@@ -143,7 +146,7 @@ class TensorMap:
             if not all(1 <= one <= 256 for one in self.box):
                 self._refuse(f"box {self.box}", "1 to 256 elements along each dimension")
             inner = self.box[0]
-        row = inner * element_bytes(self.element)
+        row = inner * _BITS.get(self.element, 32) // 8
         if row % 16 or (self.swizzle and row > self.swizzle):
             most = f", {self.swizzle} at most" if self.swizzle else ""
             self._refuse(f"{row} bytes of innermost box", f"a multiple of 16{most}")
@@ -170,8 +173,8 @@ class TensorMap:
 
 
 def element_bytes(element: str) -> int:
-    """Return the bytes of an element."""
-    return _BYTES.get(element, 4)
+    """Return the bytes of an element of at least 8 bits."""
+    return _BITS.get(element, 32) // 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -211,10 +214,9 @@ class Launch:
 
     `arguments` are in the order of the entry's parameters. A struct that holds pointers is given
     as bytes, with `pointers_inside` saying (argument index, byte offset, Pointer).
-    `buffers` lists memory that is reachable only through pointers stored in other memory.
-    `stored_pointers` are pointers stored in buffers: (holder, byte offset, Pointer); `textures`
-    are what handles of textures and surfaces mean. With `parts`, launches of several devices
-    that run at once, this one stands for all of them (ranks.py).
+    `buffers` lists memory that is reachable only through addresses stored in other memory (see
+    `Buffer.address`); `textures` are what handles of textures and surfaces mean. With `parts`,
+    launches of several devices that run at once, this one stands for all of them (ranks.py).
     """
 
     kernel: str
@@ -225,7 +227,6 @@ class Launch:
     dynamic_shared_bytes: int = 0
     pointers_inside: tuple[tuple[int, int, Pointer], ...] = ()
     buffers: tuple[Buffer, ...] = ()
-    stored_pointers: tuple[tuple[Buffer, int, Pointer], ...] = field(default=())
     textures: tuple[Texture, ...] = ()
     parts: tuple[Part, ...] = ()
 

@@ -161,12 +161,8 @@ class _Arguments:
 
 def _string(state: LaunchState, address: int) -> str:
     """Return the string at an address of global memory, up to its end or the limit."""
-    number = ((address >> L.REGION_SHIFT) & 0x3FFFFFFF) - 1
-    if not 0 <= number < len(state.allocations):
-        return ""
-    held = state.allocations[number]
-    start = address - held.base
-    if not 0 <= start < held.data.size:
+    held, start = state.at(address)
+    if held is None or not 0 <= start < held.data.size:
         return ""
     data = held.data[start : start + _STRING].tobytes()
     return data.partition(b"\0")[0].decode("utf-8", errors="replace")

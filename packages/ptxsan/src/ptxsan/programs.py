@@ -24,7 +24,7 @@ class Wish:
     """How a program is run: `flags` are -D, -I and -std of its compilers, limits are in seconds.
 
     With `strict_order`, missing order of strong accesses is an error (`findings.ORDER`). `devices`
-    is how many the program finds.
+    is how many the program finds; device code is compiled for `arch` (sm_100a), whose limits hold.
     """
 
     paths: Sequence[Path]
@@ -35,6 +35,7 @@ class Wish:
     limit_s: float = 600.0
     strict_order: bool = False
     devices: int = 1
+    arch: str = ""
 
 
 def run_whole(wish: Wish) -> ProgramReport:
@@ -55,6 +56,7 @@ def run_whole(wish: Wish) -> ProgramReport:
         standard=standards[-1] if standards else "", schedules=wish.schedules,
         host_flags=[_OPENMP] if _OPENMP in wish.flags else [],
         launch_limit_s=wish.launch_limit_s, timeout_s=wish.limit_s, devices=wish.devices,
+        arch=wish.arch,
     )  # fmt: skip
     if not wish.strict_order:
         return report

@@ -98,12 +98,10 @@ def together(
     for part in parts:
         if part.freed is not None:
             buffers.setdefault(id(part.freed), part.freed)
-    stored = {(id(one[0]), one[1]): one for each in launches for one in each.stored_pointers}
     return Launch(
         kernel=BESIDE.join(kernels), grid=(sum(one.blocks for one in parts), 1, 1),
         block=(max(sizes), 1, 1), buffers=tuple(buffers.values()), parts=tuple(parts),
         dynamic_shared_bytes=max(one.dynamic_shared_bytes for one in launches),
-        stored_pointers=tuple(stored.values()),
         textures=tuple(one for each in launches for one in each.textures),
     )  # fmt: skip
 
@@ -339,7 +337,7 @@ class _Layout:
             )
         arguments: list[Argument] = []
         inside: list[tuple[int, int, Pointer]] = []
-        stored: list[tuple[Buffer, int, Pointer]] = []
+        led_to: list[Buffer] = []  # by tables
         pairs = zip(step.args.items(), entry.params, strict=True)
         for index, ((name, value), parameter) in enumerate(pairs):
             match value:
@@ -353,8 +351,7 @@ class _Layout:
                 case Table(memory=memory):
                     table = self._table(memory, rank)
                     arguments.append(Pointer(buffer=table))
-                    each = self._pointers(memory)
-                    stored += [(table, 8 * number, one) for number, one in enumerate(each)]
+                    led_to += [one.buffer for one in self._pointers(memory)]
                 case Multicast(memory=memory, offset=offset):
                     arguments.append(self._multicast(memory, offset))
                 case _:
@@ -366,7 +363,7 @@ class _Layout:
         return Launch(
             kernel=entry.name, grid=dim(step.grid), block=dim(step.block),
             arguments=tuple(arguments), dynamic_shared_bytes=step.shared_bytes,
-            pointers_inside=tuple(inside), stored_pointers=tuple(stored),
+            pointers_inside=tuple(inside), buffers=tuple(led_to),
         )  # fmt: skip
 
     def _pointers(self, memory: Symmetric) -> list[Pointer]:
@@ -393,7 +390,8 @@ class _Layout:
     def _table(self, memory: Symmetric, rank: int) -> Buffer:
         key = id(memory), rank
         if key not in self._tables:
-            data = np.zeros(8 * self._ranks, np.uint8)
+            addresses = [one.buffer.address for one in self._pointers(memory)]
+            data = np.array(addresses, np.uint64).view(np.uint8)
             name = f"pointers to {memory.name} on rank {rank}"
             self._tables[key] = Buffer(name=name, data=data, closed_to=self._closed(rank))
         return self._tables[key]
@@ -410,6 +408,6 @@ class _Layout:
             fresh = np.zeros(array.nbytes, np.bool_) if isinstance(value, Fresh) else None
             self._buffers[key] = Buffer(
                 name=f"{name} of rank {rank}", data=array.reshape(-1).view(np.uint8),
-                initialised=fresh, closed_to=self._closed(rank),
+                initialised=fresh, closed_to=self._closed(rank), address=key[0],
             )  # fmt: skip
         return self._buffers[key]

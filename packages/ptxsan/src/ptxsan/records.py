@@ -100,6 +100,17 @@ class LaunchState:
             shadow=self.heap.shadow, meta=meta, base=base, writable=True,
         )  # fmt: skip
 
+    def at(self, address: int) -> tuple[Allocation | None, int]:
+        """Return the allocation of a launch at an address, and how far behind its first byte."""
+        number = (address >> L.REGION_SHIFT) - L.FIRST_REGION
+        if number < 0:  # an address of the process
+            for one in self.allocations:
+                if one.buffer and 0 <= address - one.buffer.address < one.data.size:
+                    return one, address - one.buffer.address
+        if not 0 <= number < len(self.allocations):
+            return None, 0
+        return self.allocations[number], address - self.allocations[number].base
+
     def table(self, offset: int, array: NDArray[Any]) -> None:
         """Keep an array and put its address into the launch record."""
         self.keep.append(array)
@@ -120,7 +131,7 @@ def buffers_of(launch: Launch) -> list[Buffer]:
     found: dict[int, Buffer] = {}
     pointers = [one for one in launch.arguments if isinstance(one, Pointer)]
     pointers += [one.pointer for one in launch.arguments if isinstance(one, TensorMap)]
-    pointers += [one for _, _, one in (*launch.pointers_inside, *launch.stored_pointers)]
+    pointers += [one for _, _, one in launch.pointers_inside]
     for one in (*(one.buffer for one in pointers), *launch.buffers):
         found.setdefault(id(one), one)
     return list(found.values())
@@ -176,6 +187,9 @@ def prepare(
     table = np.frombuffer(b"".join(rows) or bytes(L.A_RECORD), np.uint8).copy()
     state.table(L.ALLOCATIONS, table)
     state.set32(L.ALLOCATION_COUNT, len(rows))
+    own = sorted((one.address, places[id(one)]) for one in buffers_of(launch) if one.address)
+    state.table(L.OWN_PLACES, np.array(own or [(0, 0)], np.uint64))
+    state.set32(L.OWN_COUNT, len(own))
     _fill_tables(state, program, code, launch, options)
     if launch.parts:
         _fill_parts(state, program, launch, places, options)

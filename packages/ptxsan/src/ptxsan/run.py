@@ -520,9 +520,8 @@ class _Run:
             state.set32(L.PAUSES, turns)
             left_s = max(0.0, self._options.limit_s - run_s)
             stop = functools.partial(state.set32, L.STOP, 3)
-            stored = watching.stored_pointers(self._loaded.program, self._launch)
             alone = self._meanwhile.alone() if self._meanwhile else contextlib.nullcontext()
-            with alone, within(left_s, stop), stored:
+            with alone, within(left_s, stop):
                 started = time.perf_counter()
                 others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
                 for thread in others:

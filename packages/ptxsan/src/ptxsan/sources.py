@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ptxsan.errors import CompileError, UsageError
-from ptxsan.isa import architecture_of
+from ptxsan.isa import arch_number, architecture_of
 from ptxsan.names import plain_name
 from ptxsan.nvrtc import compile_named
 from ptxsan.syntax import Function, Module
@@ -214,7 +214,7 @@ def of_numba(function: Any, arguments: Sequence[tuple[str, Any]], *, arch: str =
     """
     numba: Any = importlib.import_module("numba")
     cuda: Any = importlib.import_module("numba.cuda")
-    number = int((arch or "sm_80").removeprefix("sm_").rstrip("a"))
+    number = arch_number(arch or "sm_80")
     types = tuple(numba.typeof(getattr(value, "array", value)) for _, value in arguments)
     capability = divmod(number, 10)
     dispatcher: Any = sys.modules[type(function).__module__]
@@ -257,7 +257,7 @@ def of_triton(function: Any, arguments: Sequence[tuple[str, Any]], *, arch: str 
         from triton.compiler import ASTSource
     except ImportError as error:
         raise UsageError(f"a Triton function needs Triton: pip install triton ({error})") from None
-    number = int((arch or "sm_80").removeprefix("sm_").rstrip("a"))
+    number = arch_number(arch or "sm_80")
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
     named: set[str] = set()

@@ -1,10 +1,9 @@
-"""The second run for suspected races, and pointers that lie in buffers while a kernel runs."""
+"""The second run for suspected races."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,9 @@ from ptxsan.contexts import Contexts
 from ptxsan.globals import module_memory
 from ptxsan.heap import Heap, module_heap
 from ptxsan.launch import Launch
-from ptxsan.program import Program, build
+from ptxsan.program import build
 from ptxsan.record import Record
-from ptxsan.records import LaunchState, buffers_of, device_addresses
+from ptxsan.records import LaunchState, buffers_of
 from ptxsan.runtime import layout as L
 from ptxsan.syntax import Module
 
@@ -104,7 +103,7 @@ def fill(state: LaunchState, suspects: list[Record], places: list[Contexts]) -> 
 
 
 def _global_granule(state: LaunchState, one: Record) -> int:
-    found = state.allocation((one.address >> L.REGION_SHIFT) - 1)
+    found = state.allocation((one.address >> L.REGION_SHIFT) - L.FIRST_REGION)
     table = next(array for array in state.keep if array.ctypes.data == state.get64(L.ALLOCATIONS))
     shift = int(struct.unpack_from("<I", table.data, L.A_SHIFT)[0])
     return int(found.meta.ctypes.data) + 16 * ((one.address - found.base) >> shift)
@@ -124,21 +123,3 @@ def _shared_granules(state: LaunchState, one: Record, places: list[Contexts]) ->
             meta = struct.unpack_from("<Q", context.blocks.data, start + L.SHARED_META)[0]
             for byte in range(0, max(1, one.bytes), 1 << shift):
                 yield meta + 16 * ((offset + byte) >> shift)
-
-
-@contextmanager
-def stored_pointers(program: Program, launch: Launch) -> Iterator[None]:
-    """Write device addresses into buffers for the run; put back what was there if it still is."""
-    places = device_addresses(program, launch)
-    kept = []
-    for holder, offset, pointer in launch.stored_pointers:
-        text = struct.pack("<Q", places[id(pointer.buffer)] + pointer.offset)
-        cell = holder.data[offset : offset + 8]
-        kept.append((cell, cell.copy(), np.frombuffer(text, np.uint8)))
-        cell[...] = kept[-1][2]
-    try:
-        yield
-    finally:
-        for cell, before, written in kept:
-            if np.array_equal(cell, written):
-                cell[...] = before

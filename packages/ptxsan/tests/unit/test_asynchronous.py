@@ -134,6 +134,40 @@ def test_a_missing_proxy_fence_is_a_finding_of_its_own() -> None:
     assert Kind.PROXY_FENCE in found(before)
 
 
+_HANDED_OVER = """
+@!%p1 mbarrier.init.shared::cta.b64 [bar], 63; bar.sync 0;
+@!%p1 bra I;
+BEFORE
+mov.u32 %r9, buf; shl.b32 %r10, %r1, 2; add.u32 %r9, %r9, %r10; st.shared.u32 [%r9], %r1;
+fence.proxy.async.shared::cta;
+mbarrier.arrive.shared::cta.b64 _, [bar];
+BEHIND
+bra E;
+I: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;
+@!%p2 bra I;
+cp.async.bulk.global.shared::cta.bulk_group [%rd2+16], [buf+16], 240;
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0;
+E:
+"""
+
+
+@pytest.mark.parametrize("fences", [0, 1, 8])
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "random"])
+def test_a_proxy_fence_behind_the_arrival_is_none(schedule: str, fences: int) -> None:
+    """The copy may begin between the two; fences of the writer before and behind change nothing."""
+    fence = "fence.proxy.async.shared::cta;\n"
+    around = _HANDED_OVER.replace("BEFORE", fence * fences).replace("BEHIND", fence * fences)
+    report, b = execute(around, schedule=schedule)
+    assert report.findings == ()
+    assert b[4:64].tolist() == list(range(4, 64))
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [bar];\n"
+    late = _HANDED_OVER.replace(fence + arrive, arrive + fence)
+    late = late.replace("BEFORE", fence * fences).replace("BEHIND", "")
+    report, _ = execute(late, schedule=schedule)
+    assert [one.kind for one in report.findings] == [Kind.PROXY_FENCE]
+
+
 def test_a_proxy_fence_of_the_issuing_thread_is_enough() -> None:
     fence = "fence.proxy.async.shared::cta;\n"
     assert found(_COPY.replace(fence, "").replace("@%p1 bra E;", f"@%p1 bra E; {fence}")) == {}

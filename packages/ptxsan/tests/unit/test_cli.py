@@ -214,6 +214,7 @@ def test_one_kernel_of_a_program_runs_without_its_host_code(
     [
         (["--block", "32", "--arg", "n=1"], "--grid is missing"),
         (["--trace"], "--trace is for one kernel"),
+        (["--arch", "blackwell"], "'blackwell' is not an architecture; expected one such as"),
         (["--flag=-O3"], "--flag=-O3: of a whole program expected -DNAME=VALUE"),
     ],
 )

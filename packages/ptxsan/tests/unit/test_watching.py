@@ -1,16 +1,12 @@
-"""Memory kept before a launch, and pointers that lie in buffers while it runs."""
+"""Memory kept before a launch."""
 
 from __future__ import annotations
-
-import struct
 
 import numpy as np
 
 from ptxsan.launch import Buffer, Launch, Pointer
 from ptxsan.parser import parse
-from ptxsan.program import build
-from ptxsan.records import device_addresses
-from ptxsan.watching import Snapshot, snapshot, stored_pointers
+from ptxsan.watching import Snapshot, snapshot
 from ptxsan_support.ptx import buffer_of, kernel
 
 _TEXT = kernel("st.global.u32 [%rd1], 7;").replace(
@@ -44,18 +40,3 @@ def test_a_snapshot_of_a_module_has_its_variables() -> None:
     module = parse(_TEXT)
     first = buffer_of(np.zeros(4, np.uint32))
     assert snapshot(module, _launch(first, first)).nbytes >= 16
-
-
-def test_stored_pointers_are_there_for_the_run_alone() -> None:
-    holder, target = buffer_of(np.full(4, 7, np.uint64), "h"), buffer_of(np.zeros(8, np.uint8), "t")
-    launch = _launch(
-        holder, target, stored_pointers=((holder, 8, Pointer(buffer=target, offset=4)),)
-    )
-    program = build(parse(_TEXT), "k")
-    with stored_pointers(program, launch):
-        (address,) = struct.unpack_from("<Q", holder.data.data, 8)
-        assert address == device_addresses(program, launch)[id(target)] + 4
-    assert holder.data.view(np.uint64).tolist() == [7] * 4
-    with stored_pointers(program, launch):
-        holder.data[8:16] = 1  # the kernel overwrote it: that stays
-    assert holder.data[8:16].tolist() == [1] * 8

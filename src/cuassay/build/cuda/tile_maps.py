@@ -91,7 +91,7 @@ def _columns(spec: PixelColumns, sizes: Mapping[str, int]) -> tuple[Columns, tup
 # A tensor map's element types by their numbers, which are those of tensormap.replace in PTX.
 _BY_NUMBER = (
     "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32",
-    "tf32.ftz",
+    "tf32.ftz", "b4x16", "b4x16_p64", "b6x16_p32",
 )  # fmt: skip
 
 

@@ -446,11 +446,8 @@ class MachineLauncher:
         return self._modules[key]
 
 
-def prepared(launch: RecordedLaunch, arena: StorageArena, *, hollow: bool = False) -> Any:
-    """Return a launch as the machine takes it, its addresses resolved in the arena.
-
-    The memory of a `hollow` one holds nothing, pointers neither.
-    """
+def prepared(launch: RecordedLaunch, arena: StorageArena) -> Any:
+    """Return a launch as the machine takes it, the addresses of its arguments resolved."""
     from ptxsan.launch import Launch
 
     return Launch(
@@ -465,7 +462,6 @@ def prepared(launch: RecordedLaunch, arena: StorageArena, *, hollow: bool = Fals
             *_inside_structures(launch, arena),
         ),
         buffers=tuple(region.buffer for region in arena.regions),
-        stored_pointers=() if hollow else arena.stored_pointers(),
     )
 
 

@@ -145,7 +145,9 @@ class StorageArena:
             flags[:zone] = flags[-zone:] = True
         data = _bytes_around(base, size, zone) if zone else _bytes_of(storage)
         base -= zone
-        buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
+        buffer = Buffer(
+            name=made, data=data, initialised=flags, alignment=_alignment(base), address=base
+        )
         self._regions[base] = HeldRegion(base, storage, buffer, zone, given=bool(name))
 
     def place(
@@ -156,7 +158,9 @@ class StorageArena:
         initialised: np.ndarray[Any, Any] | None,
     ) -> None:
         """Put an allocation with contents (uint8) and flags (bool a byte) at an address."""
-        buffer = Buffer(name=name, data=data, initialised=initialised, alignment=_alignment(base))
+        buffer = Buffer(
+            name=name, data=data, initialised=initialised, alignment=_alignment(base), address=base
+        )
         self._regions[base] = HeldRegion(base, None, buffer)
 
     def provide(
@@ -182,7 +186,9 @@ class StorageArena:
                 for base, held in self._regions.items() if found is not None else ():
                     if found is not None and held.buffer is found.buffer and self._is_alone(held):
                         name = f"{held.buffer.name}, freed before this launch"
-                        gone = Buffer(name=name, data=_NO_BYTES, alignment=held.buffer.alignment)
+                        gone = Buffer(
+                            name=name, data=_NO_BYTES, alignment=held.buffer.alignment, address=base
+                        )
                         self._regions[base] = HeldRegion(base, held.storage, gone)
                         break
 
@@ -314,7 +320,7 @@ class StorageArena:
                     continue
                 buffer = Buffer(
                     name=one.name, data=data, initialised=one.initialised,
-                    alignment=_alignment(base),
+                    alignment=_alignment(base), address=base,
                 )  # fmt: skip
                 self._regions[base] = HeldRegion(base, storage, buffer, zone)
                 return self._regions[base]
@@ -360,22 +366,6 @@ class StorageArena:
         """Return a parameter as a pointer where its eight bytes are an address of this memory."""
         found = self.pointer(_POINTER.unpack(data)[0]) if len(data) == _POINTER.size else None
         return found if found is not None else data
-
-    def stored_pointers(self) -> tuple[tuple[Buffer, int, Pointer], ...]:
-        """Return the addresses of this memory that lie in this memory: tables of pointers."""
-        regions = self.regions
-        if not regions:
-            return ()
-        low, high = regions[0].base, max(region.end for region in regions)
-        found: list[tuple[Buffer, int, Pointer]] = []
-        for region in regions:
-            data = region.buffer.data
-            words = data[: data.nbytes & ~7].view(np.uint64)
-            for place in np.flatnonzero((words >= low) & (words < high)):
-                target = self.pointer(int(words[place]))
-                if target is not None:
-                    found.append((region.buffer, int(place) * 8, target))
-        return tuple(found)
 
     @contextmanager
     def watching(

@@ -106,7 +106,7 @@ def _again(recording: Recording, asked: Mapping[str, Any], *, limit_s: float) ->
             arena.place(region.base, region.name, memory, None)
         options = Options(shadow=False, races=False, limit_s=limit_s, blocks=(number,))
         set_variables(module, launch)
-        report = run(module, prepared(launch, arena, hollow=True), options=options)
+        report = run(module, prepared(launch, arena), options=options)
         seen = evidence_of(launch, module, report)
         unknown = set() if asked["data"] else decided_by_data(build(module, launch.kernel))
         kept = tuple(
@@ -133,7 +133,7 @@ def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchE
     )  # fmt: skip
     try:
         set_variables(module, launch)
-        report = run(module, prepared(launch, arena, hollow=True), options=options)
+        report = run(module, prepared(launch, arena), options=options)
     except LaunchError as error:
         return LaunchEvidence(
             kernel=launch.kernel[:_TEXT], grid=launch.grid, block=launch.block,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cuassay.checks.base import Run, Trial
 from cuassay.checks.interface.layout_trials import base_cases
 from cuassay.checks.numeric.varied_scalars import varied_scalars
+from cuassay.inputs.growing import ways
 from cuassay.model.case import Case
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, TensorSpec
@@ -21,6 +22,7 @@ LABEL = "autograd: gradients"
 DIFFERENTIABLE = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _ALL_SUBSETS = 3  # inputs up to which every subset is tried
 _QUICK_SUBSETS = 6
+_MOST_ELEMENTS, _LARGE, _QUICK_LARGE = 1 << 20, 4096, 2
 _OUTPUTS_READ = 2  # of the plain backward pass and of the call without one
 _UPSTREAM = {
     Upstream.ONES: "the upstream gradient expanded (stride 0), as .sum() hands it out",
@@ -66,7 +68,8 @@ def float_outputs(problem: Problem) -> tuple[str, ...]:
 def scenarios(trial: Trial) -> Iterator[Scenario]:
     """Yield one scenario per case: small sizes, from `standard` on listed ones as well.
 
-    Then one with other scalars: a derivative may forget what usually is 1.
+    Then one with other scalars: a derivative may forget what usually is 1. Then calls that are
+    large along one axis each: a backward pass that sums over rows has partial sums of its own.
     """
     cases = base_cases(trial)
     for number, case in enumerate(cases):
@@ -75,6 +78,26 @@ def scenarios(trial: Trial) -> Iterator[Scenario]:
         other = varied_scalars(trial, case)
         if other is not case:
             yield _scenario(trial, other, seed=trial.seed("GRAD001", "scalars"), variants=False)
+    for number, case in enumerate(large_cases(trial)):
+        yield _scenario(trial, case, seed=trial.seed("GRAD001", "large", number), variants=False)
+
+
+def large_cases(trial: Trial) -> list[Case]:
+    """Return calls that are large along one axis each; none where the PTX machine executes them."""
+    executed = trial.machine is not None and not (trial.device.on_gpu or trial.machine.absent)
+    small = [case for case in trial.cases("small") if case.in_domain][:1]
+    found: dict[str, Case] = {}
+    for way in ways(trial.problem, small[0].axes, fixed=trial.problem.built) if small else ():
+        axes = [name for name, size in way.low.items() if size < way.top[name]]
+        if executed or way.workload or len(axes) != 1:
+            continue
+        sizes = way.within(_MOST_ELEMENTS, seed=trial.seed("GRAD001", "large"))
+        if sizes is not None and sizes[axes[0]] >= _LARGE:
+            label, seed = f"large {axes[0]}", trial.seed("GRAD001", axes[0])
+            case = trial.settled(replace(small[0], label=label, axes=sizes, fills={}, seed=seed))
+            if case is not None and trial.has_room(case):
+                found[axes[0]] = case
+    return list(found.values())[: _QUICK_LARGE if trial.profile is Profile.QUICK else None]
 
 
 def _scenario(trial: Trial, case: Case, *, seed: int, variants: bool = True) -> Scenario:

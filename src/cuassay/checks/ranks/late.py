@@ -46,8 +46,9 @@ class Rank001(Check):
         data shows them in production.
 
     How it decides
-        Every result must be right for its own call. Ranks that wait for one another reject,
-        with who waits for whom. A kernel without a parameter `group` makes the calls of two
+        Every result must be right for its own call. A number that is as wrong where the call is
+        alone is not blamed on late ranks. Ranks that wait for one another reject, with who waits
+        for whom. A kernel without a parameter `group` makes the calls of two
         groups one after another, which is a condition.
 
     Can it be wrong?

@@ -36,6 +36,7 @@ from cuassay.judge.decide.control import Control
 from cuassay.judge.decide.tally import Tally
 from cuassay.judge.plan.allowance import AllowanceSpentError
 from cuassay.judge.plan.search import Answer, search
+from cuassay.judge.run.budget import BudgetSpentError
 from cuassay.judge.run.memory import shortage
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
@@ -300,6 +301,9 @@ class Examination:
                 if not self._trial.memory.relieve() or tally.ran:
                     reason = "out of memory in the judge while planning the check"
                     outcome = Inconclusive(reason=reason)
+            except BudgetSpentError as error:
+                tally.cut_short = True  # the time ended while it planned: what ran before counts
+                outcome = tally.outcome() if tally.clean else _outcome_of(error)
             except Exception as error:
                 outcome = _outcome_of(error)
         if tally.wrong and not isinstance(outcome, Failed):
@@ -651,4 +655,4 @@ class Examination:
             return ""
         truths = self._trial.truths
         first = truths.rough if isinstance(check, SearchingCheck) else truths.first
-        return first(scenario.cases[0]).ill_conditioned
+        return self._trial.comparing.ill_conditioned(scenario.cases[0], first)

@@ -217,29 +217,57 @@ def _offers(source: SourceFile, tree: ast.Module, reached: Reached) -> Iterator[
 
 
 def _named(source: SourceFile, tree: ast.Module, found: set[Exchange]) -> Iterator[Unreached]:
-    """Return expressions of which an exchange changed nothing, the largest alone."""
+    """Return expressions of which an exchange changed nothing, the largest alone.
+
+    After them the assignments whose values nothing but one of these expressions uses.
+    """
     by_span: dict[Span, list[Instead]] = {}
     for one in found:
         if one.file == source.path:
             by_span.setdefault(one.span, []).append(one.instead)
+    idle: list[ast.expr] = []
+
+    def named(node: ast.expr | ast.stmt, lead: str) -> Unreached:
+        return Unreached(
+            file=source.path,
+            line=node.lineno,
+            last=node.end_lineno or node.lineno,
+            test=cleaned_text(f"{lead}: {ast.unparse(node)}", _TEXT),
+        )
 
     def look(node: ast.AST) -> Iterator[Unreached]:
         said = by_span.get(_span(node), ()) if isinstance(node, ast.expr) else ()
         if said and isinstance(node, ast.expr):
             whole = set(said) - set(_OPERANDS)
-            lead = "never mattered" if whole else "made no difference"
-            yield Unreached(
-                file=source.path,
-                line=node.lineno,
-                last=node.end_lineno or node.lineno,
-                test=cleaned_text(f"{lead}: {ast.unparse(node)}", _TEXT),
-            )
+            yield named(node, "never mattered" if whole else "made no difference")
             if whole:
+                idle.append(node)
                 return
+            if isinstance(node, ast.BinOp):
+                idle.append(node.right if Instead.FIRST in said else node.left)
         for child in ast.iter_child_nodes(node):
             yield from look(child)
 
     yield from look(tree)
+    for statement in _serving(tree, idle):
+        if statement.value not in idle:
+            yield named(statement, "serves nothing else")
+
+
+def _serving(tree: ast.Module, idle: Sequence[ast.expr]) -> Iterator[ast.Assign]:
+    """Return assignments of names that are used in one of some expressions, and nowhere else."""
+    functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
+    for function in functions if idle else ():
+        given = {one: _targets(one) for one in ast.walk(function) if isinstance(one, ast.Assign)}
+        names = [one for one in ast.walk(function) if isinstance(one, ast.Name)]
+        for part in (parts := list(idle)):  # which grows
+            inside = set(map(id, ast.walk(part)))
+            for statement, (name, *others) in [(one, of) for one, of in given.items() if of]:
+                uses = [n for n in names if n.id == name and isinstance(n.ctx, ast.Load)]
+                if uses and not others and inside.issuperset(map(id, uses)):
+                    yield statement
+                    parts.append(statement.value)
+                    given.pop(statement)
 
 
 def _named_kept(
@@ -325,13 +353,11 @@ def _tried(
             return
         each = 2 if len(cases) == 1 else 5
         records, count, tried = run.result.records, 0, len(waiting)
+        calls, reads = records[each + 1 :: each], records[each + 2 :: each]
         if trial.device.on_gpu:  # after an error of the device every call raises
-            good = max(n for n, one in enumerate(records) if isinstance(one, StepDone))
-            tried = min((good - 2) // each + 1, tried)
-            records = records[: each * tried + 3]
-        for exchange, made, read in zip(
-            waiting, records[each + 1 :: each], records[each + 2 :: each], strict=False
-        ):
+            good = (n for n, one in enumerate(calls) if isinstance(one, StepDone))
+            tried = min(max(good, default=-1) + 2, tried)
+        for exchange, made, read in zip(waiting[:tried], calls, reads, strict=False):
             count += 1
             if isinstance(made, StepRaised):
                 yield exchange, False

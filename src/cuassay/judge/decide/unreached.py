@@ -83,6 +83,7 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
         values = reached.values.get(source.path, {})
         found += _constants(tree, source, values)
         found += _by_the_clock(tree, source)
+        found += _differentiated_twice(tree, source)
     return tuple(found)
 
 
@@ -156,6 +157,26 @@ def _by_the_clock(tree: ast.Module, source: SourceFile) -> Iterator[Unreached]:
                 lines.add(root.lineno)
                 test = cleaned_text(f"depends on time: {ast.unparse(call)}", _TEXT + 10)
                 yield Unreached(file=source.path, line=root.lineno, last=root.lineno, test=test)
+
+
+def _differentiated_twice(tree: ast.Module, source: SourceFile) -> Iterator[Unreached]:
+    """Return derivatives that torch differentiates again without a word, which no check does.
+
+    What `save_for_backward` kept of a calculation is a constant then: with `once_differentiable`
+    torch raises instead.
+    """
+    for kind in ast.walk(tree):
+        if not isinstance(kind, ast.ClassDef) or "Function" not in map(_name_of, kind.bases):
+            continue
+        for method in kind.body:
+            if (
+                isinstance(method, ast.FunctionDef)
+                and method.name == "backward"
+                and "once_differentiable" not in map(_name_of, method.decorator_list)
+            ):
+                first, last = method.body[0].lineno, method.body[-1].end_lineno
+                test = "gradients of its gradients: mark it with once_differentiable"
+                yield Unreached(file=source.path, line=first, last=last or first, test=test)
 
 
 def unreached_in_kernels(

@@ -506,7 +506,7 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> _Values:
         return _Values(sketches=(), elements=())
     for value, spec in zip(right, trial.problem.outputs, strict=False):
         watch.note(value.to(getattr(torch, spec.dtype.value)))  # as a kernel stores it
-    answers = [found for value in right if (found := sketch(value))]
+    answers = [drawn for value in right if (drawn := sketch(value))]
     return _Values(
         sketches=(*dict.fromkeys(one.sketch for one in watch.seen if one.sketch), *answers),
         elements=tuple(watch.elements),

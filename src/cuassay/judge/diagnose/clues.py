@@ -23,6 +23,7 @@ from cuassay.diagnosis import NUMBERS, PAGES, TESTED, Clue, Clues, diagnose
 from cuassay.diagnosis.edits import Edit, EditKind
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
+from cuassay.inputs.scalars import drawn_scalar
 from cuassay.judge.decide.structure import matched
 from cuassay.judge.diagnose import alike, blamed_lines, instructions, repairs
 from cuassay.judge.diagnose.alike import WrongOutputs
@@ -44,6 +45,7 @@ from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.precision import Precision
+from cuassay.model.problem import ScalarSpec
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
 
@@ -543,10 +545,18 @@ class _Experiments:
         return None
 
     def _at_other_sizes(self, case: Case) -> WrongOutputs | None:
-        """Return the answer at larger sizes, reduced axes beyond the tiles of most kernels."""
+        """Return the answer at larger sizes, reduced axes beyond the tiles of most kernels.
+
+        Floating arguments have other values: of one number many expressions have the same value.
+        """
         problem, grows = self.trial.problem, _lengths(self.trial, self.wrong)
         if not may_move(case):
             return None
+        drawn = {
+            spec.name: drawn_scalar(spec, seed=case.seed)
+            for spec in problem.inputs
+            if isinstance(spec, ScalarSpec) and spec.dtype.is_floating
+        }
         for most in (_LARGER, 2, 1):
             changes = {
                 axis.name: step_to(axis, most * case.axes[axis.name] + _PART)
@@ -557,7 +567,8 @@ class _Experiments:
             if sizes is None or not legal(problem, sizes):
                 continue
             if elements(problem, sizes) <= _ASKED_ELEMENTS:
-                larger = dataclasses.replace(case, axes=sizes, workload=None)
+                scalars = {**case.scalars, **drawn}
+                larger = dataclasses.replace(case, axes=sizes, workload=None, scalars=scalars)
                 return self._answer(redrawn(larger, 1), alone=False)
         return None
 

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 _ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 29}  # of inputs and outputs, run once a mutant
 _QUICK_ELEMENTS = 1 << 23  # `quick` answers in seconds: its mutants run on its smaller cases
+_TILE = 32  # the least that kernels work on at once
 _LEFT = 4  # of the mutants one part in so many is not told apart by the first case
-PURPOSES = ("numeric", "small", "shapes", "hot", "arguments")
+PURPOSES = ("numeric", "small", "shapes", "ends", "hot", "arguments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +215,17 @@ def planned(trial: JudgeTrial, *, limit: int | None = None) -> list[Case]:
 
 
 def _by_purpose(trial: JudgeTrial, most: int) -> dict[str, list[Case]]:
-    """Return the legal cases of at most `most` elements of each purpose that has any case."""
-    return {
+    """Return the legal cases of at most `most` elements of each purpose that has any case.
+
+    Of shapes those come first that have the most axes with a whole tile and a part of one: no other
+    tells what loses the last tile alone.
+    """
+
+    def without_tail(case: Case) -> int:
+        sizes = (case.axes[axis.name] for axis in trial.problem.var_axes())
+        return sum(size < _TILE or size % _TILE == 0 for size in sizes)
+
+    found = {
         purpose: [
             case
             for case in trial.cases(purpose)
@@ -223,6 +233,10 @@ def _by_purpose(trial: JudgeTrial, most: int) -> dict[str, list[Case]]:
         ]
         for purpose in PURPOSES
         if trial.cases(purpose)
+    }
+    return {
+        purpose: sorted(cases, key=without_tail) if purpose == "shapes" else cases
+        for purpose, cases in found.items()
     }
 
 

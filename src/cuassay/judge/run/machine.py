@@ -24,6 +24,7 @@ from cuassay.build.cuda.binaries import find_cuobjdump
 from cuassay.build.machine.candidates import missing
 from cuassay.build.machine.refusals import launch_limits
 from cuassay.errors import CannotJudgeError, UsageError
+from cuassay.judge.run.budget import TimeBudget
 from cuassay.judge.run.machine_worker import ask, asked
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
@@ -77,7 +78,7 @@ class Replayer:
     """Executes recordings of a candidate in a worker of its own, started with the first one.
 
     `device` is what the candidate runs on. `digest` keeps the compiled kernels of one candidate
-    apart from those of another.
+    apart from those of another. No wait for its worker lasts longer than the `budget` of a trial.
     """
 
     def __init__(
@@ -89,8 +90,9 @@ class Replayer:
         host: HostNursery,
         device: Device = CPU,
         timeline: Timeline | None = None,
+        budget: TimeBudget | None = None,
     ) -> None:
-        self._timeline = timeline or Timeline()
+        self._timeline, self._budget = timeline or Timeline(), budget or TimeBudget()
         self._device = device
         self._candidate, self._digest, self._effort = candidate, digest, Effort(profile)
         self._host = host
@@ -271,9 +273,10 @@ class Replayer:
             given = [host_memory(data), memoryview(wanted)]
             with self._timeline.span(Lane.MACHINE, scenario.label):
                 try:
-                    self._seen[key] = await ask(
-                        self._machine(), function, given, MachineEvidence, timeout_s=timeout_s
-                    )
+                    async with self._budget.limited():
+                        self._seen[key] = await ask(
+                            self._machine(), function, given, MachineEvidence, timeout_s=timeout_s
+                        )
                 except CannotJudgeError as error:
                     self._seen[key] = error
             while len(self._seen) > _KEPT:

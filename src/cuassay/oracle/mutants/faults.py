@@ -23,6 +23,7 @@ Args: TypeAlias = Sequence[Any]
 Kwargs: TypeAlias = Mapping[str, Any]
 Wrong: TypeAlias = Callable[[Any, Args, Kwargs], Any]
 Round: TypeAlias = Callable[[Tensor], Tensor]
+ValuesOf: TypeAlias = Callable[[Tensor], tuple[Tensor, ...]]
 # Runs an operation on so many of its terms, given how many there are.
 Cut: TypeAlias = Callable[[Any, Args, Kwargs, Callable[[int], int]], Any]
 
@@ -31,7 +32,7 @@ _TF32_DROPPED = 13  # of float32's 23 fraction bits TF32 keeps 10
 _SPANS = 64  # a low-precision running sum is rounded this many times at most
 _PADDED = 64  # a mean divided by its padded length is divided by a multiple of this
 _WIDE = 88.0  # exp overflows float32 beyond it
-_SCALED = 2.0**18  # takes ordinary values out of float16's range, and changes no fraction
+SCALED = 2.0**18  # takes ordinary values out of float16's range, and changes no fraction
 _EPSILON = 1e-3  # literals up to this size guard against zero rather than carry meaning
 
 _KEPT = {"_to_copy", "clone", "copy", "lift_fresh", "fill", "zero", "_unsafe_view", "detach"}
@@ -67,11 +68,12 @@ def name_of(op: Any) -> str:
 
 
 def faults_of(
-    op: Any, args: Args, kwargs: Kwargs, out: Any, *, as_written: Round
+    op: Any, args: Args, kwargs: Kwargs, out: Any, *, values_of: ValuesOf
 ) -> Iterator[Fault]:
     """Yield the faults that make sense for one recorded operation.
 
-    `as_written` gives an argument with the 16-bit rounding that the reference itself makes.
+    `values_of` gives an argument with the 16-bit rounding that the reference itself makes, and as
+    larger inputs would make it, where there are any.
     """
     name = name_of(op)
     if name in SIGNS:
@@ -114,7 +116,7 @@ def faults_of(
         many = "short rows, or many of them"
         yield Fault("divisor", "variance divided by n - 1", many, _unbiased_layer_norm)
         yield from _tiles(_layer_norm)
-    yield from _casts(name, args, as_written)
+    yield from _casts(name, args, values_of)
 
 
 def constant_of(op: Any, args: Args) -> float | None:
@@ -203,7 +205,7 @@ _ROUNDINGS: Mapping[str, Round] = {
 }
 
 
-def _casts(name: str, args: Args, as_written: Round) -> Iterator[Fault]:
+def _casts(name: str, args: Args, values_of: ValuesOf) -> Iterator[Fault]:
     """Yield roundings of one operand, where the recorded values would change by them.
 
     Factors of a product are rounded to each lower precision, operands of other operations
@@ -222,8 +224,7 @@ def _casts(name: str, args: Args, as_written: Round) -> Iterator[Fault]:
         value, rounding = args[place], _ROUNDINGS[form]
         if not isinstance(value, Tensor) or not value.is_floating_point() or not value.dim():
             continue
-        value = as_written(value)
-        if all(torch.equal(rounding(x), x) for x in (value, value * _SCALED)):
+        if all(torch.equal(rounding(x), x) for x in values_of(value)):
             continue  # it has that precision already, and so would larger values
         shown_by = f"values beyond {form}'s range or with more bits than it; cancellation"
         wrong = functools.partial(_with_rounded, place=place, rounding=rounding)

@@ -18,7 +18,9 @@ from torch import Tensor
 from cuassay.hooks import Operation, PassThrough, mapped
 from cuassay.oracle.lift.index_range import in_range
 from cuassay.oracle.lift.source import Position, source_position
+from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.mutants.faults import (
+    SCALED,
     Fault,
     constant_of,
     faults_of,
@@ -29,6 +31,7 @@ from cuassay.oracle.mutants.suspects import Before, suspects_of
 
 _MANY = 8
 _NARROW = (torch.bfloat16, torch.float16)
+_CODES = (torch.float8_e4m3fn, torch.float8_e5m2)
 _CARRIES = {"_to_copy", "clone", "_unsafe_view", "masked_fill"}
 _CARRIES |= {"gather", "embedding", "index", "index_select"}
 
@@ -90,6 +93,7 @@ class SiteRecorder(PassThrough):
         # By address. The tensors are kept: freed memory would lend its address to another.
         self._maxima: dict[int, tuple[MutantSite, Tensor]] = {}
         self._held: dict[int, tuple[torch.dtype, Tensor]] = {}
+        self._codes: dict[int, Tensor] = {}  # 8-bit floats, cast to a wider type or not
         self._before: dict[int, tuple[Before, Tensor]] = {}
 
     def after(self, operation: Operation, out: Any) -> object:
@@ -103,6 +107,9 @@ class SiteRecorder(PassThrough):
             held = operation.nominal if operation.nominal in _NARROW else carried
             if held is not None:
                 self._held[_address(out)] = (held, out)
+            of = args[0] if name in _CARRIES and args else None
+            if isinstance(of, Tensor) and (nominal_of(of) in _CODES or _address(of) in self._codes):
+                self._codes[_address(out)] = out
         if name in ("amax", "max"):
             top = out if isinstance(out, Tensor) else out[0]
             self._maxima[_address(top)] = (site, top)
@@ -112,7 +119,7 @@ class SiteRecorder(PassThrough):
         if shift is not None:
             self._shifts.add(shift)
         if site not in self._found:
-            found = faults_of(op, args, operation.kwargs, out, as_written=self._as_written)
+            found = faults_of(op, args, operation.kwargs, out, values_of=self._values_of)
             if self._suspects:
                 before = self._known_of(args[0]) if args else Before()
                 found = itertools.chain(
@@ -141,9 +148,14 @@ class SiteRecorder(PassThrough):
             self._held.get(_address(value), (None, None))[0] if isinstance(value, Tensor) else None
         )
 
-    def _as_written(self, value: Tensor) -> Tensor:
+    def _values_of(self, value: Tensor) -> tuple[Tensor, ...]:
+        """Return an operand as the reference holds it, and as larger inputs would make it.
+
+        Codes of 8 bits have no larger ones.
+        """
         dtype = self._held_in(value)
-        return value if dtype is None else value.to(dtype).to(value.dtype)
+        held = value if dtype is None else value.to(dtype).to(value.dtype)
+        return (held,) if _address(value) in self._codes else (held, held * SCALED)
 
     def sites(self) -> list[tuple[MutantSite, Fault]]:
         """Return every pair of site and fault, in the order of the reference."""

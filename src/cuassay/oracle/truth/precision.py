@@ -9,8 +9,8 @@ meet 16-bit ones (the angles of a rotary embedding, the weights of experts).
 What autocast keeps in float32 stays there: sums and other reductions with what is computed from
 them alone (a row's mean, its reciprocal deviation), and what comes from float32 inputs and
 integers alone until it meets 16 bits. Tensors of ranks travel in 16 bits, and so do their sums
-(`rank_sums`). `fp8` sums products of 8-bit floats as Hopper's tensor cores
-do, in short accumulators (`short_sums`).
+(`rank_sums`), in every family where the reference as written sums them in 16 bits. `fp8` sums
+products of 8-bit floats as Hopper's tensor cores do, in short accumulators (`short_sums`).
 
 A subset of these roundings errs less than all of them, since their variances add up. So the
 draws of a family, in which all are made, measure every member of it where roundings of different
@@ -66,14 +66,19 @@ class Family:
     short_sums: bool = False
     ranks: int = 0
 
+    @property
+    def stores(self) -> bool:
+        """Whether its kernels store in 16 bits what the reference does not."""
+        return self.intermediates is not None or self.ranks > 0
+
 
 def family_of(precision: Precision, low: DType, *, ranks: int = 0) -> Family:
     """Return the roundings of a precision for a problem whose 16-bit type is `low`."""
     match precision:
         case Precision.STRICT:
-            return Family()
+            return Family(ranks=ranks)
         case Precision.TF32:
-            return Family(operands=TF32)
+            return Family(operands=TF32, ranks=ranks)
         case Precision.MIXED | Precision.FP8:
             dtype = torch_dtype(low)
             short = precision is Precision.FP8
@@ -187,8 +192,10 @@ class Stored:
             return self._multiplied(asked)
         if asked.name in _NORMS:
             return self._normalized(asked)
-        if self._adds_ranks(asked) and self.family.intermediates is not None:
-            grid = GRIDS[self.family.intermediates]
+        if self._adds_ranks(asked):
+            stored = self.family.intermediates or nominal_of(asked.named["self"])
+            assert stored is not None
+            grid = GRIDS[stored]
             largest = sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
             orders = rings(asked, lambda part: self._rounder.part(part, grid))
             return self._rounder.one_of([lambda: largest, *orders])

@@ -260,10 +260,10 @@ class ApartExecution(Execution):
     async def _call_often(self, step: CallOften) -> StepRecord:
         found: list[Holding] = []
         calls, taken_s = 0, list[float]()
-        for count in spans(step, taken_s):
+        for count, looks in spans(step, taken_s):
             started = time.monotonic()
             # What a call updates is put back before the next one, by this side.
-            messages, each = (count, 1) if self._problem.updated else (1, count)
+            messages, each = (count, 1) if self._problem.updated else (min(count, 1), count)
             for _ in range(messages):
                 made = await self._call(Call(slot=step.slot, result=_OFTEN), before=each - 1)
                 if isinstance(made, StepRaised):
@@ -274,6 +274,8 @@ class ApartExecution(Execution):
             told = await self._told({"do": "release", "name": _OFTEN})
             if told is not None:
                 return told
+            if not looks:
+                continue
             rested: dict[str, Any] = {}
             if step.looks:
                 rested = await self._ask({"do": "rest"})

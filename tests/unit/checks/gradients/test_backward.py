@@ -38,11 +38,11 @@ from tests.support.fake_trial import (
 Derivative = Callable[[Any, Tensor, Tensor, Tensor], tuple[Tensor | None, Tensor | None]]
 
 
-def row_products() -> FakeTrial:
-    """Return y = x * w, x of (rows, cols), w of (cols,)."""
+def row_products(*, most: int = 512) -> FakeTrial:
+    """Return y = x * w, x of (rows, cols), w of (cols,), each of at most `most`."""
     made = problem(
         "row_products",
-        axes=[axis("rows"), axis("cols")],
+        axes=[axis("rows", maximum=most), axis("cols", maximum=most)],
         inputs=[tensor("x", "rows", "cols"), tensor("w", "cols")],
         outputs=[tensor("y", "rows", "cols")],
         workloads=[{"rows": 16, "cols": 32}, {"rows": 24, "cols": 64}],
@@ -92,6 +92,15 @@ def test_a_wrong_gradient_of_its_own_rejects() -> None:
     assert found.where.output == "grad_x"
     assert found.share is not None
     assert found.share > 2.0
+
+
+@pytest.mark.parametrize("most", [512, 1 << 16])
+def test_partial_sums_have_no_room_for_a_large_call(most: int) -> None:
+    """Where no call may be large nothing is wrong."""
+    few = kernel(lambda ctx, grad, x, w: (grad * w, (grad * x)[:4096].sum(0)))
+    found = found_of(few, row_products(most=most))
+    assert [one.finding_class for one in found] == [FindingClass.WRONG] * (most > 4096)
+    assert found_of(kernel(right), row_products(most=most)) == []
 
 
 def test_nan_rejects_and_a_wrong_shape_cannot_pass_torch() -> None:

@@ -357,7 +357,31 @@ def test_thousands_of_calls_are_tried_without_a_look_in_between(
     assert not often.looks
     taken_s: list[float] = []
     calls = 0
-    for count in spans(often, taken_s):
+    for count, _ in spans(often, taken_s):
         taken_s.append(count * 20e-6)
         calls += count
     assert calls >= least
+
+
+@pytest.mark.parametrize(
+    ("calls_s", "looked_at"),
+    [
+        ((1e-4,) * 9, [1353, 2686, 4019]),
+        ((1.0, *[1e-4] * 9), [2, 1353, 2686, 4019]),  # built at the first call
+        ((0.3,) * 5, [2, 4, 6]),
+        ((0.0, *[0.3] * 5), [4, 6, 8]),
+        ((0.0, 0.3, *[1e-4] * 9), [4, 6, 8, 1357, 2690, 4023]),  # one call was held up
+    ],
+)
+def test_a_look_is_made_where_it_tells_what_grows(
+    calls_s: Sequence[float], looked_at: list[int]
+) -> None:
+    taken_s: list[float] = []
+    calls, looks = 0, list[int]()
+    for number, (count, look) in enumerate(
+        spans(CallOften(slot="a", budget_s=0.4, most=2000), taken_s)
+    ):
+        taken_s.append(count * calls_s[number])
+        calls += count
+        looks += [calls] * look
+    assert looks == looked_at

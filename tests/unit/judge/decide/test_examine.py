@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Iterator
 
+import pytest
 import torch
 from torch import Tensor
 
+from cuassay.checks.base import Trial
 from cuassay.checks.gradients.backward import Grad001
 from cuassay.checks.memory.unwritten_outputs import Mem001
 from cuassay.checks.numeric.values import Num001
@@ -14,9 +18,11 @@ from cuassay.checks.state.apart import Apart001
 from cuassay.errors import MissingToolError
 from cuassay.judge.assemble import plan_conditions
 from cuassay.judge.decide.tally import Tally
+from cuassay.judge.run.budget import BudgetSpentError
 from cuassay.model.case import Case, Fill
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed, Skipped
+from cuassay.model.scenario import Scenario
 from cuassay.oracle.compare.outputs import Comparison
 from tests.support.fake_trial import FakeTrial, Function, axis, problem, tensor
 from tests.support.judging import Bench, bench
@@ -85,6 +91,33 @@ def test_answers_as_near_as_the_references_need_no_truth_to_know_that_a_case_dec
     for judged, truths in ((right, 0), (wrong, 1)):
         judged.examine(Mem001())
         assert min(len(judged.trial.truths.cache), 1) == truths
+
+
+class _Interrupted(Num001):
+    """Numbers of some cases, and then no time to plan the next."""
+
+    most = 0
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield `most` scenarios before the time is over."""
+        yield from itertools.islice(super().propose(trial), self.most)
+        raise BudgetSpentError("not run: the 60 s of this trial are over")
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_what_ran_before_the_time_ended_in_planning_counts(most: int) -> None:
+    check = _Interrupted()
+    check.most = most
+    judged = bench(router(), route)
+    (examined,) = judged.examined(check)
+    outcome = examined.report.outcome
+    assert examined.report.scenarios == most
+    if not most:
+        assert isinstance(outcome, Inconclusive)
+        return
+    assert isinstance(outcome, Passed)
+    assert "no time for the others" in outcome.summary
+    assert examined.cut_short
 
 
 def test_an_output_that_some_case_judged_is_passed_with_the_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import importlib.util
 import runpy
@@ -18,6 +19,7 @@ import torch
 from cuassay.checks.registry import all_checks
 from cuassay.judge.decide.exchanges import idle_parts
 from cuassay.model.candidate import Candidate, Language, SourceFile
+from cuassay.model.device import Device
 from cuassay.model.effort import Effort
 from cuassay.model.reached import Exchange, Instead, Reached, read_reached
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
@@ -45,16 +47,21 @@ class Here:
         path = folder / "kernel.py"
         path.write_text(source, encoding="utf-8")
         self._trial = trial
-        self._begin, self._end, self._found, _, self._exchange = watch(str(folder))
+        self._begin, self._end, self._found, self._forget, self._exchange = watch(str(folder))
         spec = importlib.util.spec_from_file_location("kernel", path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         self._run, self._plain = module.run, runpy.run_path(str(path))["run"]
-        self.calls = 0
+        self.calls, self.is_broken = 0, False
         self.right = tuple(self._judged(case) for case in trial.cases("numeric")[:16])
         self.reached = read_reached({"files": {}, "lost": False} | self._found())
+
+    def forget(self) -> None:
+        """Be as a process that has called nothing."""
+        self._forget()
+        self.reached = Reached(calls=1)
 
     def _judged(self, case: Any) -> tuple[Any, Scenario]:
         given = self._trial.inputs(case)
@@ -72,6 +79,7 @@ class Here:
         given: dict[str, Any] = {}
         made: torch.Tensor | None = None
         reached = Reached()
+        self.is_broken = self.is_broken and not scenario.fresh
         for index, step in enumerate(scenario.steps):
             match step:
                 case Allocate(case=case) | Refill(case=case):
@@ -81,13 +89,19 @@ class Here:
                     arguments, made = list(given.values()), None
                     if exchange is not None:
                         self._exchange(list(exchange.told), arguments)
+                    elif self._trial.device.on_gpu:
+                        self._begin()
                     try:
+                        if self.is_broken:
+                            raise RuntimeError("an error of the device before")
                         made = self._run(**given)
                     except Exception as error:
+                        self.is_broken = self.is_broken or isinstance(error, AssertionError)
                         records.append(StepRaised(index=index, exception="", message=str(error)))
                         made = None
                         continue
                     finally:
+                        self._end()
                         happened = self._exchange(None, arguments)
                         said = {"files": {}, "lost": False} | self._found()
                         reached |= read_reached(said)
@@ -113,12 +127,21 @@ class Here:
         return Ran(result, tensors, reached)
 
 
-def idle(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str, head: str = "") -> list[str]:
+def idle(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    body: str,
+    head: str = "",
+    *,
+    device: str = "cpu",
+) -> list[str]:
     """Return the parts of `run(x, bias, gain)` that decide nothing, as they are named."""
     source = f"import torch\n{head}\ndef run(x, bias, gain):\n    {body}\n"
     monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
-    trial = scaled_add()
+    trial = dataclasses.replace(scaled_add(), device=Device(device))
     here = Here(folder, source, trial)
+    if trial.device.on_gpu:  # no call was followed before
+        here.forget()
     checked: Any = SimpleNamespace(right=here.right)
     candidate = Candidate(
         name="candidate",
@@ -168,6 +191,20 @@ def test_what_changes_no_result_is_named(
     found = idle(monkeypatch, tmp_path, body)
     short = [one.replace("near = ", "") for one in found if "2.0 **" not in one]
     assert [one for one in short if "torch.exp" not in one and "abs(x)" not in one] == expected
+
+
+def test_what_serves_a_part_without_effect_alone_is_named_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    body = """rows = x.shape[0]
+    steps = rows * 9 + 40
+    low = 2.0 ** -float(steps)
+    ten = float(rows + 10)
+    return x * gain + bias * ten / ten + torch.exp(-abs(x)) * low"""
+    assert idle(monkeypatch, tmp_path, body)[1:] == [
+        "never mattered: torch.exp(-abs(x)) * low",
+        "serves nothing else: steps = rows * 9 + 40",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +276,18 @@ def test_tables_and_memory_to_work_in_may_be_kept(
 ) -> None:
     found = idle(monkeypatch, tmp_path, body, head)
     assert [one for one in found if one.startswith("kept")] == []
+
+
+def test_an_error_of_the_device_hides_no_part_after_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A zero there breaks the device: all calls raise until a process begins anew."""
+    body = """scale = gain * torch.ones(1)
+    assert bool((scale != 0).all())
+    y = x * scale + bias
+    return y + torch.exp(-abs(x)) * 1e-9"""
+    named = ["never mattered: torch.exp(-abs(x)) * 1e-09"]
+    assert idle(monkeypatch, tmp_path, body, device="cuda") == named
 
 
 def test_a_kernel_without_a_process_apart_has_no_such_part() -> None:

@@ -186,6 +186,37 @@ def constants(
     return [one.test for one in unreached_code(candidate(source), reached)]
 
 
+DOUBLE = """import torch
+from torch.autograd.function import once_differentiable
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    {mark}
+    def backward(ctx, grad):
+        return grad.detach() * 2
+def run(x):
+    return Twice.apply(x)
+"""
+
+
+@pytest.mark.parametrize(("mark", "lines"), [("", [10]), ("@once_differentiable", [])])
+def test_a_derivative_that_may_be_differentiated_again_is_named(
+    tmp_path: Path, mark: str, lines: list[int]
+) -> None:
+    text = DOUBLE.format(mark=mark)
+    path = tmp_path / "kernel.py"
+    path.write_text(text, encoding="utf-8")
+    begin, end, found, _ = follow(str(tmp_path))
+    run = runpy.run_path(str(path))["run"]
+    begin()
+    run(torch.ones(3))
+    end()
+    named = unreached_code(candidate(text), read_reached(found()))
+    assert [one.line for one in named if "gradients" in one.test] == lines
+
+
 CORES, THREADS = os.cpu_count(), torch.get_num_threads()
 CALLS = (
     (torch.tensor([[-1.0, 2.0], [3.0, -4.0]]), 3, 5),

@@ -108,6 +108,34 @@ def test_a_line_with_whose_edit_the_cases_tried_are_right_is_named(
     assert made.line.what.endswith(" was right on the cases tried")
 
 
+_SQUARED = '''"""Rows times the square of an argument, which is 2 unless a caller says otherwise."""
+from typing import Annotated
+import torch
+from cuassay import problem, scalar, tensor
+
+T = torch.Tensor
+
+
+@problem(axes={"rows": (1, 512), "cols": (1, 512)}, workloads=[{"rows": 9, "cols": 5}])
+def squared(
+    x: Annotated[T, tensor("float32", "rows", "cols")],
+    factor: Annotated[float, scalar("float32", low=0.5, high=8.0, default=2.0)],
+) -> Annotated[T, tensor("float32", "rows", "cols", name="y")]:
+    return x.exp() * factor**2
+'''
+
+
+def test_a_mutant_of_an_argument_is_wrong_alike_at_another_value_of_it(
+    gate: Gate, tmp_path: Path
+) -> None:
+    problem, kernel = tmp_path / "squared.py", tmp_path / "kernel.py"
+    problem.write_text(_SQUARED)
+    kernel.write_text("def squared(x, factor):\n    return x.exp() * factor\n")
+    verdict = gate.judge(load_problem(str(problem)), kernel, seed=3, only=("SHP002",)).verdict
+    # `2` for `4` is right at the usual value alone.
+    assert "the root of `4`" in verdict.diagnoses[0].words
+
+
 _SCALED = '''"""Rows of values with one scale for eight of them."""
 from typing import Annotated
 import torch
@@ -206,7 +234,7 @@ def test_a_race_in_a_failing_call_is_its_cause_where_no_check_of_races_has_run(
     kernel.write_text(_SCANNED_KERNEL.replace("BARRIER", barrier))
     problem = load_problem(f"{tmp_path / 'problem.py'}:scanned")
     with Gate(causes=True, machine=True, nursery=nursery) as gate:
-        verdict = gate.judge(problem, kernel, seed=3, only=("NUM001",)).verdict
+        verdict = gate.judge(problem, kernel, seed=3, only=("SHP002",)).verdict
     assert bool(verdict.diagnoses) is is_wrong, verdict.reason
     for made in verdict.diagnoses[:1]:
         assert made.cause is Cause.RACE

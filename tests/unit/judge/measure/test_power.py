@@ -153,6 +153,15 @@ def test_a_killed_mutant_is_not_run_again_unless_all_pairs_are_wanted() -> None:
     assert not stopped
 
 
+def test_the_first_cases_have_values_at_their_ends_and_sizes_with_a_part_of_a_tile() -> None:
+    own = trial()
+    cases = power.planned(own)[: Effort(Profile.QUICK).power_cases]
+    assert any(case in own.cases("ends") for case in cases)
+    shapes = [case for case in cases if case in own.cases("shapes")]
+    assert shapes[0] != own.cases("shapes")[0]
+    assert all(size > 32 and size % 32 for size in shapes[0].axes.values())
+
+
 def test_constant_axes_beyond_the_limit_leave_no_purpose_without_a_case() -> None:
     large = registry.get("embedding_rmsnorm_backward_64k")
     own = open_trial(

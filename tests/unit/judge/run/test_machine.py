@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import torch
 
 from cuassay.errors import CannotJudgeError
 from cuassay.judge.run import machine
+from cuassay.judge.run.budget import TimeBudget
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
@@ -45,6 +48,23 @@ def test_a_machine_without_an_answer_is_asked_once(
     counted = replayer.count()
     assert (counted.made, counted.judged) == (2, 0)  # one launch at least of each call
     assert dict(counted.causes) == {"no end within 60 s": 2}
+
+
+def test_a_wait_for_the_machine_ends_with_the_time_of_the_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def endless(*given: object, **named: object) -> MachineEvidence:
+        await asyncio.sleep(600)
+        raise AssertionError
+
+    monkeypatch.setattr(Replayer, "_machine", lambda self: None)
+    monkeypatch.setattr(machine, "ask", endless)
+    nobody = Candidate(name="nobody", sources=(), entry_file="", entry_function="")
+    budget = TimeBudget(0.05)
+    replayer = Replayer(nobody, "", profile=Profile.QUICK, host=HostNursery(None), budget=budget)
+    with pytest.raises(CannotJudgeError, match="of this trial are over"):
+        replayer.execute(RECORDING, scenario("memory"))
+    assert budget.is_spent
 
 
 def test_an_answer_is_asked_for_once(replayer: Replayer, monkeypatch: pytest.MonkeyPatch) -> None:

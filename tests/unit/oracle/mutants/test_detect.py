@@ -321,6 +321,19 @@ def test_factors_are_rounded_only_where_it_changes_them(words: str) -> None:
     assert list(exact.values()) == ([0.0] if words == "float16" else [])  # for its range
 
 
+@pytest.mark.parametrize(
+    ("dtype", "kinds"), [(torch.float8_e4m3fn, []), (torch.bfloat16, ["float16"])]
+)
+def test_codes_of_8_bits_have_no_values_beyond_16(dtype: torch.dtype, kinds: list[str]) -> None:
+    def multiply(x: Tensor, weight: Tensor) -> Tensor:
+        return (x.to(torch.bfloat16) @ weight.to(torch.bfloat16).T).float()
+
+    case = [drawn(16, 8).to(dtype), drawn(16, 8).flip(0).to(dtype)]
+    words = [m.words for m in mutants_of(multiply, [case], (spec("y"),))]
+    found = {w.split(" in `")[0].split()[-1] for w in words if " factor rounded to " in w}
+    assert sorted(found) == kinds
+
+
 def rounded_product(x: Tensor, index: Tensor) -> Tensor:
     gains = torch.exp(x).to(torch.bfloat16).to(torch.float32)
     first = gains[:, ::2].clone() @ x[:, :4].T

@@ -158,4 +158,4 @@ def _symbols(program: Program) -> dict[str, int]:
 
 def global_address(index: int) -> int:
     """Return the address of the first byte of allocation `index` of a launch."""
-    return ((index + 1) << layout.REGION_SHIFT) + (1 << (layout.REGION_SHIFT - 1))
+    return ((layout.FIRST_REGION + index) << layout.REGION_SHIFT) + (1 << (layout.REGION_SHIFT - 1))

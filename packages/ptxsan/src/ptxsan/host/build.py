@@ -39,12 +39,14 @@ class Options:
     `prelude` is included first in the host's text, as a file for which a precompiled header may
     lie beside; `first` are include folders before all others, where headers stand in for the
     toolkit's; `defines`, `folders` and `host_flags`, `device_flags` are the program's own.
+    Device code is compiled for `arch` (sm_100a), else for sm_90, or sm_90a where it needs that.
     `expanded` are macros that headers define which are not the program's own, and that say what
     its functions are. `rename` rewords tokens of the host's text; `device_prelude` is text before
     the device's where that names one of `device_words`, `device_headers` are headers that it may
     include.
     """
 
+    arch: str = ""
     prelude: Path = NATIVE / "cuda_host.h"
     first: tuple[Path, ...] = ()
     system: tuple[Path, ...] = ()
@@ -88,17 +90,20 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
         path=path, folders=options.folders, defines=(*options.defines, *options.expanded),
         system=system, compiler=options.compiler,
     )  # fmt: skip
-    host_text = expand(source, folder / "host", arch=None)
+    host_text = expand(source, folder / "host", arch="")
     parted = split(host_text, rename=options.rename)
     target = folder / f"{path.name}.o"
     try:
         _compile_host(parted, path, target, options, system)
-    except CompileError:
+    except CompileError as first:
         # Bodies that are `__host__ __device__` in name may be the device's alone in fact.
         retried = split(host_text, rename=options.rename, both=False)
         if retried.host == parted.host:
             raise
-        _compile_host(retried, path, target, options, system)
+        try:
+            _compile_host(retried, path, target, options, system)
+        except CompileError:
+            raise first from None
     if not parted.kernels:
         return Compiled(object=target, ptx="", names={})
     # The functions that an object file defines, by their C++ names.
@@ -108,12 +113,13 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
         for name, plain in symbols.items()
         if (expression := _expression(plain, parted.kernels)) is not None
     }
-    device = split(expand(source, folder / "device", arch=90))
+    device = split(expand(source, folder / "device", arch=options.arch or "sm_90"))
     wanted = [one for one in kernels.values() if one.endswith(">")]
     words = {token.text for token in tokenize(" ".join([device.device, *wanted]))}
     prelude = options.device_prelude if words & options.device_words else ""
     found = compile_device(
         device.device, tuple(dict.fromkeys(wanted)), doubtful=device.doubtful, name=path.name,
+        arch=options.arch,
         flags=options.device_flags, prelude=prelude, headers=options.device_headers,
     )  # fmt: skip
     names = {name: found.names.get(one, name) for name, one in kernels.items()}

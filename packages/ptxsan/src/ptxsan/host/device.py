@@ -61,6 +61,7 @@ _HEADERS = {
         f"  return {name}(static_cast<double>(a), static_cast<double>(b));\n}}\n"
         for name in _OF_TWO
     ),
+    "stdlib.h": "#pragma once\n",  # cuda.h includes it, for nothing
     "limits.h": "#pragma once\n"
     "#define CHAR_BIT 8\n#define INT_MAX 2147483647\n#define INT_MIN (-2147483647 - 1)\n"
     "#define UINT_MAX 4294967295U\n#define LONG_MAX 9223372036854775807L\n"

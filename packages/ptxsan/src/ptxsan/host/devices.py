@@ -18,7 +18,7 @@ from ptxsan.findings import Kind, MachineFinding
 from ptxsan.host.order import Operation
 from ptxsan.host.runtime import EVERYTHING, STILL, SUCCESS, HostLaunch, Kept, Settle
 from ptxsan.host.sanitizer import Sanitizer, error_after
-from ptxsan.launch import Buffer, Launch, Part, Pointer
+from ptxsan.launch import Buffer, Launch, Part
 from ptxsan.names import plain_name
 from ptxsan.options import Options
 from ptxsan.ranks import run_parts, together
@@ -33,7 +33,6 @@ _GOES_ON = (
 _NOT_WATCHED = (
     "what the host and copies do to memory while launches of several devices are under way"
 )
-Stored = Sequence[tuple[Buffer, int, Pointer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +90,7 @@ class Devices:
             self._taken.insert(0, Taken(device=device, freed=buffer))
 
     def settle(
-        self, known: Callable[[int, int], bool], buffers: Sequence[Buffer], stored: Stored, *,
+        self, known: Callable[[int, int], bool], buffers: Sequence[Buffer], *,
         host_waits: bool, last: bool,
     ) -> Settled | None:  # fmt: skip
         """Execute everything, if somebody needs what is `known` (timeline, time); None if not."""
@@ -110,7 +109,7 @@ class Devices:
                     "kernels of several source files run on several devices at once; put them "
                     "into one file"
                 )
-            parts = _parts(taken, buffers, stored)
+            parts = _parts(taken, buffers)
             before = snapshot(module, together(module, parts, self._options))
             reports = run_parts(module, parts, self._options)
         except MachineError as error:
@@ -133,7 +132,7 @@ class Devices:
         )  # fmt: skip
 
 
-def _parts(taken: Sequence[Taken], buffers: Sequence[Buffer], stored: Stored) -> list[Part]:
+def _parts(taken: Sequence[Taken], buffers: Sequence[Buffer]) -> list[Part]:
     """Return launches with what each comes after, less what those come after themselves."""
     found: list[Part] = []
     before: list[set[int]] = []
@@ -151,7 +150,7 @@ def _parts(taken: Sequence[Taken], buffers: Sequence[Buffer], stored: Stored) ->
         before.append(known)
         launch = one.launch
         if launch is not None and not any(each.launch for each in found):
-            launch = replace(launch, buffers=tuple(buffers), stored_pointers=tuple(stored))
+            launch = replace(launch, buffers=tuple(buffers))
         found.append(
             Part(
                 device=one.device, launch=launch, number=one.number, after=tuple(after),
@@ -180,7 +179,7 @@ class SeveralDevices(Sanitizer):
         assert self._runtime is not None
         order, stream = self._runtime.order, asked.how.stream
         module = self._variants.alone(self.module(asked.ptx), cooperative=asked.how.cooperative)
-        launch = replace(self.launch_of(asked), buffers=(), stored_pointers=())
+        launch = replace(self.launch_of(asked), buffers=())
         operation = order.operation(stream, launch=True)
         self._queue.take(asked, module, launch, operation, order.device_of(stream))
         return SUCCESS
@@ -223,8 +222,7 @@ class SeveralDevices(Sanitizer):
             if owner is not None:
                 buffer.closed_to = self._runtime.peers.without_access(owner)
         out = self._queue.settle(
-            known, self._memory.buffers, self._memory.stored_pointers(), host_waits=host_waits,
-            last=last,
+            known, self._memory.all_buffers(), host_waits=host_waits, last=last
         )  # fmt: skip
         if out is None:
             return SUCCESS

@@ -17,11 +17,15 @@ from pathlib import Path
 
 from ptxsan.errors import CompileError
 from ptxsan.host.tokens import Kind, tokenize
+from ptxsan.isa import arch_number
 
 _INCLUDE = re.compile(r'#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 _UNROLL = re.compile(r"#\s*pragma\s+(unroll|nounroll)\b(.*)", re.DOTALL)
 _MARK, _PASSED = "cuda_host_include", "__cuda_host_pragma_"
 _PASSED_BACK = re.compile(rf"{_PASSED}(unroll|nounroll)\(((?:[^()]|\([^()]*\))*)\)")
+# What a macro names is known behind the preprocessor alone: it stands there as text till then.
+_BY_MACRO, _MACRO = "__cuda_host_include_", re.compile(r"#\s*include\s+([A-Za-z_].*)", re.DOTALL)
+_MACRO_BACK = re.compile(rf"^[ \t]*{_BY_MACRO} (.*)$", re.MULTILINE)
 _INCLUDED_BACK = re.compile(rf"^[ \t]*#pragma {_MARK} (.*)$", re.MULTILINE)
 # What nvcc 13 defines in both of its passes.
 _NVCC = (
@@ -50,16 +54,21 @@ class Source:
     headers: dict[Path, Path] = field(default_factory=dict)
 
 
-def expand(source: Source, scratch: Path, *, arch: int | None) -> str:
-    """Return the unit's text expanded, as device code for `arch` (80, 90), None as host code.
+def expand(source: Source, scratch: Path, *, arch: str) -> str:
+    """Return the unit's text expanded, as device code for `arch` (sm_90a), as host code for "".
 
     `scratch` is a folder for rewritten copies. Raises CompileError with the preprocessor's log.
     """
     own = _Own(source, scratch)
     main = own.rewritten(source.path)
     defines = [*_NVCC, *source.defines]
-    if arch is not None:
-        defines.append(f"__CUDA_ARCH__={arch * 10}")
+    if arch:
+        number = arch_number(arch)
+        defines.append(f"__CUDA_ARCH__={number * 10}")
+        if arch.endswith("a"):
+            of_one = ("__CUDA_ARCH_SPECIFIC__", "__CUDA_ARCH_FAMILY_SPECIFIC__")
+            defines += [f"{name}={number * 10}" for name in of_one]
+            defines.append(f"__CUDA_ARCH_FEAT_SM{number}_ALL")
     command = [source.compiler, "-E", "-x", "c++", "-std=c++20", "-w", f"-I{scratch}"]
     command += [f"-D{one}" for one in defines]
     command += [f"-idirafter{folder}" for folder in source.system]
@@ -70,7 +79,8 @@ def expand(source: Source, scratch: Path, *, arch: int | None) -> str:
     if done.returncode != 0:
         raise CompileError(f"{source.path.name} cannot be preprocessed", log)
     text = own.named(done.stdout.decode(errors="replace"))
-    text = _INCLUDED_BACK.sub(lambda found: f"#include {found[1]}", text)
+    for back in (_INCLUDED_BACK, _MACRO_BACK):
+        text = back.sub(lambda found: f"#include {found[1]}", text)
     return _PASSED_BACK.sub(lambda found: f"#pragma {found[1]} {found[2]}", text)
 
 
@@ -106,7 +116,8 @@ class _Own:
             return f"{_PASSED}{unroll[1]}({unroll[2].partition('//')[0].strip()})"
         include = _INCLUDE.match(text)
         if include is None:
-            return None
+            macro = _MACRO.match(text)
+            return f"{_BY_MACRO} {macro[1].strip()}" if macro else None
         name = include[1] or include[2]
         places = [folder, *self._source.folders] if include[1] else self._source.folders
         found = next((place / name for place in places if (place / name).is_file()), None)
@@ -117,6 +128,4 @@ class _Own:
 
     def named(self, text: str) -> str:
         """Return the preprocessor's text with the names of the program's files."""
-        for path, copy in self._copies.items():
-            text = text.replace(f'"{copy}"', f'"{path.name}"').replace(str(copy), path.name)
-        return text
+        return re.sub(rf"{re.escape(str(self._scratch))}/u\d+/", "", text)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxsan.addresses import led_to, reached
 from ptxsan.launch import Buffer, Launch, Pointer
 
 _WORD = struct.Struct("<Q")
@@ -49,7 +50,7 @@ class Memory:
             bisect.insort(self._bases, base)
         self._buffers[base] = Buffer(
             name=f"allocation {self._count} ({nbytes:,} bytes)", data=data, initialised=flags,
-            alignment=min(256, base & -base),
+            alignment=min(256, base & -base), address=base,
         )  # fmt: skip
         return self._buffers[base]
 
@@ -62,7 +63,9 @@ class Memory:
         if buffer is None:
             return None
         self._bases.remove(base)
-        stand_in = Buffer(name=f"{buffer.name}, {how}", data=_NO_BYTES, alignment=buffer.alignment)
+        stand_in = Buffer(
+            name=f"{buffer.name}, {how}", data=_NO_BYTES, alignment=buffer.alignment, address=base
+        )
         self._gone[base] = buffer.data.nbytes, stand_in
         bisect.insort(self._gone_bases, base)
         return buffer
@@ -120,23 +123,11 @@ class Memory:
         """Return the pointers inside of structures among the arguments."""
         return tuple(pointers_in_structures(arguments, self.pointer))
 
-    def stored_pointers(self) -> tuple[tuple[Buffer, int, Pointer], ...]:
-        """Return the addresses of this memory that lie in this memory: tables of pointers."""
-        if not self._buffers:
-            return ()
-        low, high = self._bases[0], self._bases[-1] + self._buffers[self._bases[-1]].data.nbytes
-        if self._gone_bases:
-            last = self._gone_bases[-1]
-            low = min(low, self._gone_bases[0])
-            high = max(high, last + self._gone[last][0])
-        found = []
-        for buffer in self._buffers.values():
-            words = buffer.data[: buffer.data.nbytes & ~7].view(np.uint64)
-            for place in np.flatnonzero((words >= low) & (words < high)):
-                target = self.pointer(int(words[place]))
-                if target is not None:
-                    found.append((buffer, int(place) * 8, target))
-        return tuple(found)
+    def all_buffers(self) -> tuple[Buffer, ...]:
+        """Return every allocation, and the stand-ins of those that are gone to which words lead."""
+        gone = [self._gone[base][1] for base in self._gone_bases]
+        found = {id(one): one for each in self._buffers.values() for one in led_to(each, gone)}
+        return (*self.buffers, *found.values())
 
 
 @dataclass(slots=True)
@@ -169,20 +160,6 @@ class Unknown:
     def forget(self, buffer: Buffer) -> None:
         """Forget a buffer: its contents are known, or nobody's."""
         self._since.pop(id(buffer), None)
-
-
-def reached(launch: Launch) -> list[Buffer]:
-    """Return the buffers that a launch's arguments lead to, over addresses that lie in buffers."""
-    pointers = [one for one in launch.arguments if isinstance(one, Pointer)]
-    pointers += [one for _, _, one in launch.pointers_inside]
-    found: dict[int, Buffer] = {}
-    pending = [one.buffer for one in pointers]
-    while pending:
-        buffer = pending.pop()
-        if id(buffer) not in found:
-            found[id(buffer)] = buffer
-            pending += [to.buffer for at, _, to in launch.stored_pointers if at is buffer]
-    return list(found.values())
 
 
 def pointers_in_structures(arguments: Any, pointer: Any) -> Any:

@@ -26,6 +26,7 @@ from ptxsan.host.devices import SeveralDevices
 from ptxsan.host.report import standing
 from ptxsan.host.runtime import Dim3, Runtime
 from ptxsan.host.sanitizer import Sanitizer
+from ptxsan.isa import arch_number
 from ptxsan.options import Options as RunOptions
 from ptxsan.schedules import SCHEDULES
 
@@ -91,12 +92,13 @@ def build_program(
     folders: Sequence[Path] = (),
     standard: str = "",
     host_flags: Sequence[str] = (),
+    arch: str = "",
 ) -> Linked:
     """Compile a program's sources (.cu, .cpp) into a library in `folder`.
 
     `standard` is that of C++ (c++17), else the compilers' own; `host_flags` are for the host's
-    compiler and linker (-fopenmp). Raises CompileError with a compiler's log, UsageError where a
-    compiler is missing.
+    compiler and linker (-fopenmp); device code is compiled for `arch` (sm_100a). Raises
+    CompileError with a compiler's log, UsageError where a compiler is missing.
     """
     compiler = find_compiler()
     runtime = shared_runtime(compiler)
@@ -104,7 +106,7 @@ def build_program(
     options = Options(  # -g1: the lines of the host's own accesses to memory are wanted
         defines=tuple(defines), folders=tuple(folders), compiler=compiler,
         host_flags=("-g1", *flags, *host_flags),
-        device_flags=flags,
+        device_flags=flags, arch=arch,
     )  # fmt: skip
     units = [
         compile_unit(path, folder / f"unit{number}", options) for number, path in enumerate(sources)
@@ -126,6 +128,7 @@ def run_program(
     timeout_s: float = 600.0,
     folder: Path | None = None,
     devices: int = 1,
+    arch: str = "",
 ) -> ProgramReport:
     """Compile and run a CUDA program; every launch is executed by the machine with its checks.
 
@@ -139,12 +142,12 @@ def run_program(
         paths = [path.resolve() for path in sources]
         linked = build_program(
             paths, Path(name), defines=defines, folders=folders, standard=standard,
-            host_flags=host_flags,
+            host_flags=host_flags, arch=arch,
         )  # fmt: skip
         build_s = time.perf_counter() - started
         ran = run_built(
             linked, paths[0], arguments, schedules=schedules, launch_limit_s=launch_limit_s,
-            timeout_s=timeout_s, folder=folder, devices=devices,
+            timeout_s=timeout_s, folder=folder, devices=devices, arch=arch,
         )  # fmt: skip
         return dataclasses.replace(ran, build_s=build_s)
 
@@ -159,6 +162,7 @@ def run_built(
     timeout_s: float = 600.0,
     folder: Path | None = None,
     devices: int = 1,
+    arch: str = "",
 ) -> ProgramReport:
     """Run what `build_program` made, under the name `program`; see `run_program`."""
     started = time.perf_counter()
@@ -169,7 +173,7 @@ def run_built(
             "library": linked.library, "runtime": str(runtime), "program": str(program),
             "arguments": list(arguments), "schedules": list(schedules),
             "limit_s": launch_limit_s, "report": str(scratch / "report.jsonl"),
-            "devices": devices,
+            "devices": devices, "arch": arch_number(arch) if arch else RunOptions().arch,
         }  # fmt: skip
         request = scratch / "request.json"
         request.write_text(json.dumps(wish))
@@ -211,19 +215,22 @@ def _launch(row: Mapping[str, Any]) -> ProgramLaunch:
 def _serve(request: Path) -> int:
     """Run a built program in this process; returns its exit status."""
     wish = json.loads(request.read_text())
-    options = RunOptions(limit_s=wish["limit_s"], shadow=False)
+    arch = int(wish["arch"])
+    options = RunOptions(limit_s=wish["limit_s"], shadow=False, arch=arch)
     schedules = [(name, seed) for name, seed in wish["schedules"]]
     linked, devices = Linked.read(Path(wish["library"])), int(wish["devices"])
     path, report, library = Path(wish["runtime"]), Path(wish["report"]), Path(linked.library)
     sanitizer: Sanitizer
     if devices > 1:
         sanitizer = several = SeveralDevices(options, schedules, report, library=library)
-        runtime = Runtime(path, several, strict=True, devices=devices, settles=several.settle)
+        runtime = Runtime(
+            path, several, strict=True, devices=devices, settles=several.settle, arch=arch
+        )
     else:
         sanitizer = Sanitizer(
             options, schedules, report, concurrent=linked.is_concurrent, library=library
         )
-        runtime = Runtime(path, sanitizer, strict=True, resumes=sanitizer.resume)
+        runtime = Runtime(path, sanitizer, strict=True, resumes=sanitizer.resume, arch=arch)
     sanitizer.connect(runtime)
     code = runtime.register(linked)
     words = [wish["program"], *wish["arguments"]]

@@ -47,7 +47,7 @@ _ERRORS = {
 STILL, MOVED, FIRST_TOKEN = 10000, 10001, 10002
 EVERYTHING = 0  # `kEverything` of native/host_runtime.h: all streams of a device
 _MANAGED = re.compile(r"\.attribute\s*\(\s*\.managed\s*\)[^;={\n]*?([\w$]+)\s*[\[;=]")
-_ARCH = 90
+_ARCH = 90  # unless a program is compiled for another one
 _REGISTERS = 32  # a thread's: what ptxas would give is not known here
 _COOPERATIVE, _PROGRAMMATIC = 1, 2
 _NO_LIMIT = -1
@@ -353,11 +353,13 @@ class Runtime:
         resumes: Resumes | None = None,
         devices: int = 1,
         settles: Settles | None = None,
+        arch: int = _ARCH,
     ) -> None:
         self.failure: BaseException | None = None
         self.orders = [Order()]
         self._executor, self._resumes, self._settles = executor, resumes, settles
         self._issued = 0
+        self._arch = arch
         self._lock = threading.RLock()
         self._code = ctypes.CDLL(str(library))
         self.peers = Peers(self._code, devices)
@@ -384,7 +386,9 @@ class Runtime:
         )  # fmt: skip
         self._alive = [kind(function) for kind, function in functions]
         table = (pointer * len(functions))(*(ctypes.cast(one, pointer) for one in self._alive))
-        self._code.cuda_host_connect(table, ctypes.byref(_limits(multiprocessors)), int(strict))
+        self._code.cuda_host_connect(
+            table, ctypes.byref(_limits(multiprocessors, arch)), int(strict)
+        )
         if devices > 1:
             self._code.cuda_host_devices(devices)
 
@@ -545,7 +549,7 @@ class Runtime:
         static = static_shared_bytes(self._executor.module(ptx), entry)
         refused = limits.refusal(
             plain_name(name), entry.directives, grid=grid, block=block, cluster=cluster,
-            static_bytes=static, dynamic_bytes=call.shared, arch=_ARCH,
+            static_bytes=static, dynamic_bytes=call.shared, arch=self._arch,
             allowed_bytes=self._allowed(call.function, static),
             cooperative_registers=_REGISTERS if how.cooperative else None,
         )  # fmt: skip
@@ -647,7 +651,7 @@ class Runtime:
         values[0] = static
         values[1] = _most_threads(entry)
         values[2] = _REGISTERS
-        values[5] = limits.chip(_ARCH).shared
+        values[5] = limits.chip(self._arch).shared
         values[6] = self._allowed(function, static)
         return SUCCESS
 
@@ -662,14 +666,14 @@ class Runtime:
         _, ptx, entry = found
         return limits.resident_blocks(
             threads=threads, static_bytes=static_shared_bytes(self._executor.module(ptx), entry),
-            dynamic_bytes=dynamic, registers=_REGISTERS, arch=_ARCH,
+            dynamic_bytes=dynamic, registers=_REGISTERS, arch=self._arch,
             most_threads=_most_threads(entry),
         )  # fmt: skip
 
 
-def _limits(multiprocessors: int) -> _Limits:
+def _limits(multiprocessors: int, arch: int) -> _Limits:
     """Return the limits that the program is told; of fewer multiprocessors, to keep it small."""
-    chip = limits.chip(_ARCH)
+    chip = limits.chip(arch)
     integers = ctypes.c_int * 3
     return _Limits(
         threads=limits.MOST_THREADS, block=integers(*limits.BLOCK_EXTENTS),
@@ -677,7 +681,7 @@ def _limits(multiprocessors: int) -> _Limits:
         shared_optin=chip.shared, shared_multiprocessor=chip.multiprocessor_shared,
         shared_reserved=chip.reserved_shared, registers=chip.registers,
         threads_multiprocessor=chip.threads, blocks_multiprocessor=chip.blocks,
-        multiprocessors=multiprocessors, major=_ARCH // 10, minor=_ARCH % 10,
+        multiprocessors=multiprocessors, major=arch // 10, minor=arch % 10,
     )  # fmt: skip
 
 

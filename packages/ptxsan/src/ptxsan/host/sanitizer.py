@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from ptxsan import footprints
+from ptxsan.addresses import reached
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity
 from ptxsan.footprints import Accesses, Touched
 from ptxsan.host.journal import Clash, Deed, Journal, Place
-from ptxsan.host.memory import Memory, Unknown, may_be_padding, reached
+from ptxsan.host.memory import Memory, Unknown, may_be_padding
 from ptxsan.host.paused import Paused, Progress
 from ptxsan.host.reordering import Executed, Reordering
 from ptxsan.host.repeats import Repeats
@@ -135,8 +136,7 @@ class Sanitizer:
             kernel=asked.kernel, grid=asked.grid, block=asked.block, cluster=asked.cluster,
             dynamic_shared_bytes=asked.shared_bytes,
             arguments=tuple(map(self._memory.argument, raw)),
-            pointers_inside=self._memory.inside(raw), buffers=self._memory.buffers,
-            stored_pointers=self._memory.stored_pointers(),
+            pointers_inside=self._memory.inside(raw), buffers=self._memory.all_buffers(),
             textures=tuple(self._textures.values()),
         )  # fmt: skip
 

@@ -14,7 +14,9 @@ Lines keep their places in both.
 
 from __future__ import annotations
 
+import bisect
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -38,7 +40,7 @@ _BEFORE_PARENTHESES = frozenset({
 _DEVICE_HEADERS = (
     "cuda_fp16", "cuda_bf16", "cuda_fp8", "cuda_fp6", "cuda_fp4", "mma.h", "cooperative_groups",
     "cuda_pipeline", "cuda_awbarrier", "cuda/", "cub/", "thrust/", "cuComplex.h", "cuda/std/",
-    "math_constants.h", "curand_kernel.h", "vector_types.h", "nv/",
+    "math_constants.h", "curand_kernel.h", "vector_types.h", "nv/", "cuda.h",
 )  # fmt: skip
 _NOT_FOR_HOST = ("cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
 
@@ -601,10 +603,12 @@ def _device_text(
     """Return the device's text, and the lines of what it may not need."""
     edited = _Edited(text)
     doubtful: list[tuple[int, int]] = []
+    ends = [found.start() for found in re.finditer("\n", text)]  # of lines
 
     def doubt(item: Item) -> None:
-        lines = (text.count("\n", 0, tokens[at].start) + 1 for at in (item.first, item.last))
-        first, last = lines
+        first, last = (
+            bisect.bisect_left(ends, tokens[at].start) + 1 for at in (item.first, item.last)
+        )
         doubtful.append((first, last))
 
     def drop(item: Item) -> None:

@@ -17,6 +17,7 @@ from ptxsan.runtime.memory import (
     shared_variable,
 )
 from ptxsan.runtime.native import native
+from ptxsan.runtime.places import machine_address, region_of
 from ptxsan.runtime.proxies import check_fenced
 from ptxsan.runtime.races import PLAIN_READS, STRONG_WRITES, merged, record_of
 from ptxsan.runtime.raw import (
@@ -80,7 +81,7 @@ def issue(entry: int, thread: int, block: int, launch: int) -> None:
         if state == F.TO_GLOBAL:
             _shared(entry, thread, block, launch, F.SOURCE_BLOCK, inner, _CHUNK | read, out)
             if load_u64(out) != scratch:
-                check_fenced(thread, block, launch, inner, site)
+                check_fenced(thread, block, launch, block, inner, site)
                 mark(load_u64(out + 8), _CHUNK, 255, L.LEAVING)
             if low < high:
                 kind = L.ATOMIC << 16 | L.SCOPE_GPU << 20 | site << 24
@@ -94,7 +95,7 @@ def issue(entry: int, thread: int, block: int, launch: int) -> None:
         elif state == F.ACROSS:
             _shared(entry, thread, block, launch, F.SOURCE_BLOCK, other, _CHUNK | read, out)
             if load_u64(out) != scratch:
-                check_fenced(thread, block, launch, other, site)
+                check_fenced(thread, block, launch, block, other, site)
                 mark(load_u64(out + 8), _CHUNK, 255, L.LEAVING)
         if load_u32(entry + F.REDUCE):
             write = L.ATOMIC << 16 | L.SCOPE_CLUSTER << 20 | site << 24
@@ -136,7 +137,8 @@ def find_shared(owner: int, launch: int, place: int, nbytes: int, out: int) -> b
 @native
 def _find_global(launch: int, address: int, nbytes: int, out: int) -> bool:
     """Write where bytes of global memory are on the host; False if they are nobody's."""
-    index = ((address >> L.REGION_SHIFT) & 0x3FFFFFFF) - 1
+    address = machine_address(launch, address)
+    index = region_of(address)
     if index < 0 or index >= load_u32(launch + L.ALLOCATION_COUNT):
         return False
     record = load_u64(launch + L.ALLOCATIONS) + index * L.A_RECORD

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.native import export, native
+from ptxsan.runtime.places import region_of
 from ptxsan.runtime.raw import load_u32, load_u64, store_u32, store_u64
 from ptxsan.runtime.reports import report
 
@@ -37,7 +38,7 @@ def rt_malloc(launch: int, nbytes: int) -> int:
         store_u32(launch + L.OVERFLOW, _FULL)
         return 0
     record = load_u64(heap + L.H_TABLE) + index * L.A_RECORD
-    region = (L.HEAP_FIRST + index + 1) << L.REGION_SHIFT
+    region = (L.FIRST_REGION + L.HEAP_FIRST + index) << L.REGION_SHIFT
     base = region + (1 << (L.REGION_SHIFT - 1))
     shift, meta = load_u32(heap + L.H_SHIFT), load_u64(heap + L.H_META)
     store_u64(record + L.A_BASE, base)
@@ -59,7 +60,7 @@ def rt_free(thread: int, launch: int, address: int, site: int) -> None:
     """Give memory back; what malloc did not return, and what is free already, is at fault."""
     if address == 0:
         return
-    record = of_region(launch, ((address >> L.REGION_SHIFT) & 0x3FFFFFFF) - 1)
+    record = of_region(launch, region_of(address))
     if record == 0 or load_u64(record + L.A_BASE) != address:
         report(launch, L.K_BAD_FREE, site, load_u32(thread + L.GID), address)
         return

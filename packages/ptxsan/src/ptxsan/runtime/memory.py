@@ -13,6 +13,7 @@ from ptxsan.runtime import heap, inflight
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.blind import note_or_blind
 from ptxsan.runtime.native import export, native
+from ptxsan.runtime.places import machine_address, region_of
 from ptxsan.runtime.races import check_races
 from ptxsan.runtime.raw import load_u8, load_u32, load_u64, store_u32, store_u64
 from ptxsan.runtime.reports import report, report_pair
@@ -128,7 +129,8 @@ def rt_access_global(
 ) -> int:
     """Access global memory: the region of the address says which allocation is meant."""
     nbytes, kind = info & 0xFFFF, (info >> 16) & 15
-    index = ((address >> L.REGION_SHIFT) & 0x3FFFFFFF) - 1
+    address = machine_address(launch, address)
+    index = region_of(address)
     if index < 0 or index >= load_u32(launch + L.ALLOCATION_COUNT):
         record = heap.of_region(launch, index)
         if record == 0:

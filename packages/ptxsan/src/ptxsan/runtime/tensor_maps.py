@@ -5,6 +5,10 @@ element type (numbered as in `tensormap.replace...elemtype`), base address, size
 of the outer dimensions, box, element strides, interleave, swizzle, fill; in im2col mode corners,
 channels and pixels instead of a box. Sizes are in elements, the innermost dimension first. PTX
 ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col.
+
+Of elements of 4 and 6 bits, which lie packed in global memory, .b4x16 lie packed in shared memory
+too: a copy moves them as pairs, in bytes. Of .b4x16_p64 and .b6x16_p32 each element takes a byte
+there: 16 of them are 8 or 12 bytes at the beginning of 16.
 """
 
 from __future__ import annotations
@@ -13,16 +17,25 @@ from ptxsan.runtime import inflight
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.descriptors import swizzled
 from ptxsan.runtime.native import native
-from ptxsan.runtime.raw import load_u8, load_u16, load_u32, load_u64, store_u32, store_u64
+from ptxsan.runtime.raw import (
+    load_u8,
+    load_u16,
+    load_u32,
+    load_u64,
+    store_u16,
+    store_u32,
+    store_u64,
+)
 
+B4, B4_PADDED, B6_PADDED = 13, 14, 15
 # where `chunk` writes, behind the results of an access
 C_SHARED, C_GLOBAL, C_LOW, C_HIGH = 64, 72, 80, 84
 
 
 @native
 def element_bytes(kind: int) -> int:
-    """Return the bytes of an element type, 0 for one that is not modelled (packed 4 and 6 bits)."""
-    if kind == 0:
+    """Return the bytes of an element type in shared memory, 0 for none, and for packed pairs."""
+    if kind in (0, B4_PADDED, B6_PADDED):
         return 1
     if kind in (1, 6, 10):
         return 2
@@ -72,6 +85,35 @@ def _valid_columns(tile: int, rank: int) -> bool:
 
 
 @native
+def _coordinate(entry: int, axis: int) -> int:
+    value = load_u32(entry + inflight.COORDINATES + 4 * axis)
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+@native
+def take_pairs(entry: int) -> None:
+    """Turn a copy of packed elements of 4 bits into one of bytes."""
+    tile = entry + inflight.MAP
+    if load_u32(tile + L.T_TYPE) != B4:
+        return
+    store_u32(tile + L.T_TYPE, 0)
+    store_u32(tile + L.T_SIZES, load_u32(tile + L.T_SIZES) // 2)
+    store_u16(tile + L.T_BOX, load_u16(tile + L.T_BOX) // 2)
+    store_u32(entry + inflight.COORDINATES, _coordinate(entry, 0) >> 1 & 0xFFFFFFFF)
+
+
+@native
+def _packs_well(tile: int, kind: int) -> bool:
+    """Whether a map of elements of 4 or 6 bits keeps what the driver demands of them."""
+    if load_u8(tile + L.T_IM2COL):
+        return False
+    width, box = load_u32(tile + L.T_SIZES), load_u16(tile + L.T_BOX)
+    if kind == B4:
+        return width % 2 == 0 and box % 2 == 0
+    return width % 128 == 0 and box == 128 and load_u64(tile + L.T_BASE) & 31 == 0
+
+
+@native
 def row_bytes(tile: int) -> int:
     """Return the bytes of a row of a tile in shared memory: of a pixel, in im2col mode."""
     size = element_bytes(load_u32(tile + L.T_TYPE))
@@ -83,7 +125,10 @@ def row_bytes(tile: int) -> int:
 @native
 def is_valid(tile: int) -> bool:
     """Whether a tensor map says something that hardware accepts (and the machine models)."""
-    rank, size = load_u32(tile + L.T_RANK) + 1, element_bytes(load_u32(tile + L.T_TYPE))
+    rank, kind = load_u32(tile + L.T_RANK) + 1, load_u32(tile + L.T_TYPE)
+    size = 1 if kind == B4 else element_bytes(kind)
+    if kind >= B4 and not _packs_well(tile, kind):
+        return False
     if rank > 5 or size == 0 or load_u8(tile + L.T_INTERLEAVE) or load_u8(tile + L.T_SWIZZLE) > 3:
         return False
     if load_u64(tile + L.T_BASE) & 15:
@@ -93,15 +138,9 @@ def is_valid(tile: int) -> bool:
             return False
     if not (_valid_columns(tile, rank) if load_u8(tile + L.T_IM2COL) else _valid_box(tile, rank)):
         return False
-    row = row_bytes(tile)
+    row = box_of(tile, 0) // 2 if kind == B4 else row_bytes(tile)
     span = 16 << load_u8(tile + L.T_SWIZZLE)
     return row % 16 == 0 and (span == 16 or row <= span)
-
-
-@native
-def _coordinate(entry: int, axis: int) -> int:
-    value = load_u32(entry + inflight.COORDINATES + 4 * axis)
-    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 @native
@@ -185,11 +224,14 @@ def chunk(entry: int, shared: int, number: int, out: int) -> None:
         place, inside = _pixel(entry, row)
     else:
         place, inside = _row(entry, row)
-    first = _coordinate(entry, 0) + column
-    place += first * size
+    first, kind = _coordinate(entry, 0) + column, load_u32(tile + L.T_TYPE)
+    bits = 8 * size
+    if kind in (B4_PADDED, B6_PADDED):
+        bits = 4 if kind == B4_PADDED else 6
+    place += first * bits // 8
     width = load_u32(tile + L.T_SIZES)
-    low = min(max(0, -first) * size, 16)
-    high = min(max(0, width - first) * size, 16) if inside else 0
+    low = min(max(0, -first), 16 // size) * bits // 8
+    high = min(max(0, width - first), 16 // size) * bits // 8 if inside else 0
     store_u64(out + C_SHARED, swizzled(shared + 16 * number, 16 << load_u8(tile + L.T_SWIZZLE)))
     store_u64(out + C_GLOBAL, place)
     store_u32(out + C_LOW, low if low < high else 0)

@@ -144,7 +144,7 @@ def _chunk(
     access_shared_of(thread, block, launch, owner, place, info, out)
     if load_u64(out) == load_u64(launch + L.SCRATCH):
         return 0
-    check_fenced(thread, owner, launch, place, site)
+    check_fenced(thread, block, launch, owner, place, site)
     offset = load_u64(out) - load_u64(owner + L.SHARED_DATA)
     if meta and first == meta + 16 * (offset >> shift):
         agent, time = agent_of(block, launch, pipe), load_u32(pipe + 4)

@@ -58,8 +58,9 @@ def _tile(entry: int, thread: int, place: int, how: int, site: int, launch: int)
     for axis in range(axes):
         value = load_u32(thread + L.TILE_AT + 4 * axis)
         store_u32(entry + F.COORDINATES + 4 * axis, value)
+    T.take_pairs(entry)
     store_u32(entry + F.FLAGS, F.TENSOR)
-    store_u32(entry + F.BYTES, T.tile_bytes(place))
+    store_u32(entry + F.BYTES, T.tile_bytes(entry + F.MAP))
     if not T.begins_inside(entry):
         store_u32(launch + L.OVERFLOW, 7)
         return False

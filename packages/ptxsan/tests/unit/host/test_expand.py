@@ -13,7 +13,7 @@ from ptxsan.host.expand import Source, expand
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
 
-def _expanded(folder: Path, text: str, *, arch: int | None = 80, **files: str) -> str:
+def _expanded(folder: Path, text: str, *, arch: str = "sm_80", **files: str) -> str:
     (folder / "theirs").mkdir()
     main = folder / "theirs" / "k.cu"
     main.write_text(text)
@@ -43,8 +43,8 @@ def test_device_code_has_its_architecture_and_host_code_none(tmp_path: Path) -> 
     text = "#ifdef __CUDA_ARCH__\nint arch = __CUDA_ARCH__;\n#else\nint host;\n#endif\n"
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    assert "int arch = 900;" in _expanded(tmp_path / "a", text, arch=90)
-    assert "int host;" in _expanded(tmp_path / "b", text, arch=None)
+    assert "int arch = 900;" in _expanded(tmp_path / "a", text, arch="sm_90")
+    assert "int host;" in _expanded(tmp_path / "b", text, arch="")
 
 
 def test_an_error_names_the_users_file(tmp_path: Path) -> None:
@@ -52,3 +52,13 @@ def test_an_error_names_the_users_file(tmp_path: Path) -> None:
         _expanded(tmp_path, "#error never\n")
     assert "scratch" not in raised.value.log
     assert "never" in raised.value.log
+
+
+def test_a_header_that_a_macro_names_is_left_to_the_compiler(tmp_path: Path) -> None:
+    """CUTLASS names libcu++'s headers so; expanded in place they would lose their guards."""
+    text = (
+        "#define OF(name) <cuda/std/name>\nint before;\n#include OF(utility) // why\nint after;\n"
+    )
+    expanded = _expanded(tmp_path, text)
+    assert "#include <cuda/std/utility>" in expanded
+    assert expanded.index("before") < expanded.index("#include") < expanded.index("after")

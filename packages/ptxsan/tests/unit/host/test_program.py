@@ -194,3 +194,85 @@ def test_functions_of_a_float_and_a_double_compute_in_double(tmp_path: Path) -> 
     expected = [x**3.0, z**x, 9.0, last]
     got = [float(text) for text in run_program([file], []).output.split()]
     assert got == pytest.approx(expected, rel=1e-14)
+
+
+# A tile of packed 4-bit elements comes by a tensor map that the host asks the driver to encode.
+TILES = r"""
+#include <cstdio>
+#include <cuda.h>
+#include <cuda_runtime.h>
+#ifndef BYTES
+#define BYTES 256
+#endif
+__global__ void tile(const __grid_constant__ CUtensorMap map, unsigned char* y, int* arch) {
+  __shared__ alignas(128) unsigned char held[256];
+  __shared__ alignas(8) unsigned long long bar;
+  unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&bar));
+  unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(held));
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at));
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "n"(BYTES));
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3}], [%4];" ::"r"(to), "l"(&map), "r"(64), "r"(1), "r"(at) : "memory");
+  }
+  unsigned done = 0;
+  while (!done)
+    asm volatile(
+        "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}"
+        : "=r"(done) : "r"(at) : "memory");
+  y[threadIdx.x] = held[threadIdx.x];
+#ifdef __CUDA_ARCH_FEAT_SM100_ALL
+  if (threadIdx.x == 0) *arch = __CUDA_ARCH__;
+#endif
+}
+typedef CUresult (*Encode)(CUtensorMap*, CUtensorMapDataType, unsigned, void*, const cuuint64_t*,
+                           const cuuint64_t*, const cuuint32_t*, const cuuint32_t*,
+                           CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                           CUtensorMapFloatOOBfill);
+int main() {
+  unsigned char host[16 * 64], got[256], *x, *y;
+  for (int i = 0; i < 16 * 64; ++i) host[i] = static_cast<unsigned char>(7 * i);
+  int *arch, built = 0;
+  cudaMalloc(&x, sizeof host); cudaMalloc(&y, sizeof got); cudaMalloc(&arch, 4);
+  cudaMemset(arch, 0, 4);
+  cudaMemcpy(x, host, sizeof host, cudaMemcpyHostToDevice);
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult status;
+  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &status);
+  if (status != cudaDriverEntryPointSuccess) return 2;
+  CUtensorMap map;
+  cuuint64_t sizes[2] = {128, 16}, strides[1] = {64};
+  cuuint32_t box[2] = {64, 8}, steps[2] = {1, 1}, wide[2] = {512, 8};
+  auto encode = [&](cuuint32_t* one) {
+    return reinterpret_cast<Encode>(entry)(
+        &map, CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B, 2, x, sizes, strides, one, steps,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  if (encode(wide) != CUDA_ERROR_INVALID_VALUE || encode(box) != CUDA_SUCCESS) return 3;
+  tile<<<1, 256>>>(map, y, arch);
+  if (cudaMemcpy(got, y, sizeof got, cudaMemcpyDeviceToHost) != cudaSuccess) return 4;
+  cudaMemcpy(&built, arch, 4, cudaMemcpyDeviceToHost);
+  int wrong = 0;
+  for (int i = 0; i < 256; ++i) wrong += got[i] != host[64 * (i / 32 + 1) + 32 + i % 32];
+  cudaDeviceProp props;
+  cudaGetDeviceProperties(&props, 0);
+  printf("%d wrong, compiled for %d, runs on %d.%d\n", wrong, built, props.major, props.minor);
+  return wrong ? 1 : 0;
+}
+"""  # noqa: E501
+
+
+def test_a_program_runs_as_on_another_architecture(tmp_path: Path) -> None:
+    file = tmp_path / "tiles.cu"
+    file.write_text(TILES)
+    right = run_program([file], standard="c++17", arch="sm_100a")
+    assert right.output == "0 wrong, compiled for 1000, runs on 10.0\n"
+    assert (right.status, right.wrong, right.not_covered) == (0, (), ())
+    late = run_program([file], standard="c++17", arch="sm_100a", defines=["BYTES=512"])
+    assert [one.kind for one in late.wrong] == [Kind.DEADLOCK]

@@ -40,36 +40,48 @@ def time_calls(host: Host, step: Time) -> Made:
     return Made()
 
 
-def spans(step: CallOften, taken_s: Sequence[float]) -> Iterator[int]:
-    """Yield how many calls to make before each look at what the process holds.
+def spans(step: CallOften, taken_s: Sequence[float]) -> Iterator[tuple[int, bool]]:
+    """Yield how many calls to make, and whether to look then at what the process holds.
 
-    The caller adds to `taken_s` what the calls of each span took, without the look.
+    The caller adds to `taken_s` what the calls of each span took, without the look. A look searches
+    the whole process for garbage, which takes 0.1 s: quick calls are looked at as few times as
+    tell what grows from what is built once.
     """
-    yield 2  # what a first call builds
-    yield 2
-    yield 2
-    if sum(taken_s[1:]) > step.budget_s / 2:
-        return
-    yield _FEW
-    yield _FEW
+    long_s = step.budget_s / 4
+    yield 2, False  # what a first call builds
+    begins = taken_s[-1] > long_s
+    if begins:
+        yield 0, True
+    yield 2, False
+    if taken_s[-1] > long_s:
+        yield 0, True
+        yield 2, True
+        if not begins:
+            yield 2, True
+        if taken_s[-1] > long_s:
+            return
+    yield _FEW, False
+    yield _FEW, False
     a_call_s = sum(taken_s[-2:]) / (2 * _FEW)
     many = max(_FEW, min(step.most, int(step.budget_s / 3 / max(a_call_s, 1e-9))))
-    yield many  # what was free in the heap is used up
-    yield many
-    yield many
+    yield many, True  # what was free in the heap is used up
+    yield many, True
+    yield many, True
 
 
 def call_often(host: Host, step: CallOften) -> Made:
     """Execute a CallOften; each call gets outputs of its own where it is given any."""
     found: list[Holding] = []
     calls, taken_s = 0, list[float]()
-    for count in spans(step, taken_s):
+    for count, looks in spans(step, taken_s):
         started = time.monotonic()
         for _ in range(count):
             host.invoke(step.slot, host.destinations(step.slot, Poison.NAN))
         settle(host)
         taken_s.append(time.monotonic() - started)
         calls += count
+        if not looks:
+            continue
         if step.looks:
             gc.collect()
         else:

@@ -33,6 +33,7 @@ _CAP = 1 << 16
 _MOST = 1 << 28
 _TEXT = 4096
 _CHUNK = 1 << 30
+_END_S = 8.0  # for the zygote to end its workers and what these left
 
 
 def begin(first: int, second: int) -> tuple[socket.socket, dict[str, Any]] | None:
@@ -103,8 +104,13 @@ def _watch(
                 os.close(fd)
     for pid in living:
         _kill(pid)
+    # Whoever asked is gone. The zygote ends by itself, but not while it imports and compiles.
+    end = time.monotonic() + _END_S
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(elder, 0)
+        while os.waitpid(elder, os.WNOHANG)[0] == 0:
+            if time.monotonic() > end:
+                _kill(elder)
+            time.sleep(0.02)
     _reap(control, {}, elder)  # what any of them left running
     os._exit(0)
 

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
@@ -44,6 +45,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.steps import CallOften, Mode
 from cuassay.model.trace import Exited, Finished, Killed, StepDone, StepRaised
+from cuassay.sandbox import processes
 from cuassay.sandbox.guest.items import DTYPES, digest
 from cuassay.sandbox.guest.process import apart
 from cuassay.sandbox.host.apart import Apart, NotLoadedError, can_take
@@ -485,3 +487,41 @@ def test_files_that_are_opened_as_a_process_is_confined_stay_open(tmp_path: Path
         assert set(opened) <= set(map(int, os.listdir(f"/proc/{pid}/fd")))
         control.shutdown(socket.SHUT_RDWR)
         assert process.wait(60) == 0
+
+
+_STUCK = """
+import os, time
+def main(descriptor):
+    helper = os.fork()
+    if helper:
+        print(os.getpid(), helper, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_zygote_that_compiles_ends_with_who_asked(tmp_path: Path) -> None:
+    """Nobody waits for what it makes: it hears nothing while it compiles, nor do its helpers."""
+    (tmp_path / "stuck.py").write_text(_STUCK)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    plain, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    numbers = [theirs.fileno(), other.fileno()]
+    with ours, theirs, plain, other, open(apart.__file__, "rb") as program:
+        started = subprocess.Popen(
+            [sys.executable, "-P", "-", *map(str, numbers)],
+            pass_fds=numbers,
+            stdin=program,
+            stdout=subprocess.PIPE,
+            env=dict(os.environ, PYTHONPATH=str(tmp_path)),
+            start_new_session=True,
+        )
+        notes = str(Path(apart.__file__).with_name("notes.py"))
+        plain.send(json.dumps({"imports": [], "zygote": "stuck", "notes": notes}).encode())
+        assert started.stdout is not None
+        with started.stdout:
+            running = [int(pid) for pid in started.stdout.readline().split()]
+            assert len(running) == 2
+    end = time.monotonic() + 60.0
+    assert started.wait(60.0) == 0
+    while any(map(processes.live, running)):
+        assert time.monotonic() < end, "it outlived who asked"
+        time.sleep(0.05)

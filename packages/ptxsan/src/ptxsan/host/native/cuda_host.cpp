@@ -511,6 +511,21 @@ EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* count, con
                                                                  int block, std::size_t dynamic) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(count, function, block, dynamic, 0);
 }
+EXPORT cudaError_t cudaOccupancyMaxActiveClusters(int* count, const void* function,
+                                                  const cudaLaunchConfig_t* config) {
+  const dim3 block = config->blockDim;
+  int size = 1, resident = 0;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const auto& value = config->attrs[i].val.clusterDim;
+    if (config->attrs[i].id == cudaLaunchAttributeClusterDimension)
+      size = static_cast<int>(value.x * value.y * value.z);
+  }
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &resident, function, static_cast<int>(block.x * block.y * block.z), config->dynamicSmemBytes);
+  if (error != cudaSuccess) return error;
+  *count = resident * device.multiprocessors / (size < 1 ? 1 : size);
+  return cudaSuccess;
+}
 EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   return enqueue(stream, cudaGraphNodeTypeHost, [function, data](std::uint64_t id) {
     if (const cudaError_t failed = settle(id, kForWork)) return failed;

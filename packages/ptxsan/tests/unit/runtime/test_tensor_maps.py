@@ -1,0 +1,98 @@
+"""Tiles of packed elements of 4 and 6 bits, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptxsan.errors import MachineError
+from ptxsan.findings import Kind, MachineReport
+from ptxsan.launch import Launch, Pointer, TensorMap
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.run import run
+from ptxsan_support.ptx import buffer_of
+
+pytest.importorskip("numba")
+
+_ROWS, _BOX_ROWS = 6, 4
+_LOAD = """.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 y)
+{
+.reg .b32 %r<16>; .reg .b64 %rd<8>; .reg .pred %p<4>;
+.shared .align 1024 .b8 tile[512]; .shared .align 8 .b64 bar;
+ld.param.u64 %rd1, [y]; mov.u32 %r5, COLUMN; mov.u32 %r6, ROW;
+mov.u64 %rd2, map; cvta.param.u64 %rd2, %rd2;
+mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0;
+@!%p1 mbarrier.init.shared::cta.b64 [bar], 1;
+bar.sync 0;
+@%p1 bra wait;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], BYTES;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%rd2, {%r5, %r6}], [bar];
+wait: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;
+@!%p2 bra wait;
+mov.u32 %r7, tile; add.u32 %r7, %r7, %r1; cvt.u64.u32 %rd3, %r1; add.u64 %rd3, %rd1, %rd3;
+setp.ge.u32 %p3, %r1, BYTES; @%p3 exit;
+ld.shared.u8 %r8, [%r7]; st.global.u8 [%rd3], %r8;
+ret;
+}
+"""  # noqa: E501
+
+
+def _loaded(
+    element: str, elements: int, column: int, row: int
+) -> tuple[MachineReport, np.ndarray, np.ndarray]:
+    """Return the report, the tile, and the tensor's rows: 256 elements each, seen as bytes."""
+    bits = 6 if element.startswith("b6") else 4
+    x = np.random.default_rng(7).integers(1, 256, (_ROWS, 256 * bits // 8), dtype=np.uint8)
+    line = elements // 2 if element == "b4x16" else elements
+    y = buffer_of(np.zeros(_BOX_ROWS * line, np.uint8))
+    tensor = TensorMap(
+        pointer=Pointer(buffer=buffer_of(x)), element=element, sizes=(256, _ROWS),
+        strides=(x.shape[1],), box=(elements, _BOX_ROWS),
+    )  # fmt: skip
+    text = _LOAD.replace("BYTES", str(_BOX_ROWS * line))
+    text = text.replace("COLUMN", str(column)).replace("ROW", str(row))
+    launch = Launch(
+        kernel="k", grid=(1, 1, 1), block=(512, 1, 1),
+        arguments=(tensor, Pointer(buffer=y)),
+    )  # fmt: skip
+    report = run(parse(text), launch, options=Options(arch=100))
+    return report, y.data.reshape(_BOX_ROWS, line), x
+
+
+@pytest.mark.parametrize(("column", "row"), [(0, 0), (64, 1), (192, 4), (-32, 0)])
+def test_packed_pairs_are_moved_as_bytes(column: int, row: int) -> None:
+    report, tile, x = _loaded("b4x16", 64, column, row)
+    assert (report.inconclusive, report.findings) == (None, ())
+    around = np.zeros((_ROWS + _BOX_ROWS, 128 + 64), np.uint8)
+    around[:_ROWS, 32:160] = x
+    first = 32 + column // 2
+    np.testing.assert_array_equal(tile, around[row : row + _BOX_ROWS, first : first + 32])
+
+
+@pytest.mark.parametrize(("element", "bits"), [("b4x16_p64", 4), ("b6x16_p32", 6)])
+@pytest.mark.parametrize(("column", "row"), [(0, 0), (128, 1), (128, 4), (256, 0)])
+def test_sixteen_elements_begin_each_sixteen_bytes(
+    element: str, bits: int, column: int, row: int
+) -> None:
+    report, tile, x = _loaded(element, 128, column, row)
+    assert (report.inconclusive, report.findings) == (None, ())
+    taken = 2 * bits
+    groups = np.zeros((_ROWS + _BOX_ROWS, 32, 16), np.uint8)
+    groups[:_ROWS, :16, :taken] = x.reshape(_ROWS, 16, taken)
+    first = column // 16
+    wanted = groups[row : row + _BOX_ROWS, first : first + 8]
+    np.testing.assert_array_equal(tile.reshape(_BOX_ROWS, 8, 16), wanted)
+
+
+def test_padded_elements_come_128_at_a_time() -> None:
+    report, _, _ = _loaded("b4x16_p64", 64, 0, 0)
+    assert Kind.BAD_COPY in {one.kind for one in report.wrong}
+
+
+def test_a_line_of_packed_pairs_is_a_multiple_of_16_bytes() -> None:
+    with pytest.raises(MachineError, match="8 bytes of innermost box"):
+        _loaded("b4x16", 16, 0, 0)
