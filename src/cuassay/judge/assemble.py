@@ -42,10 +42,10 @@ def plan_conditions(
     found = list(room.conditions)
     if cut_short:
         short = ", ".join(cut_short)
-        allowed = f"{room.check_s:g} s at {trial.profile.value}"
+        allowed = f"{trial.check_s:g} s at {trial.profile.value}"
         found.append(
             f"time: {short} did not run all scenarios: with this reference they take longer "
-            f"than a check may ({allowed}, counted); a larger profile allows more"
+            f"than a check may ({allowed}, counted); a larger --profile or --budget allows more"
         )
     found += [
         f"ill-conditioned: output '{name}' was judged for gross errors alone: everywhere {why}"

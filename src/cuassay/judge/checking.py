@@ -214,6 +214,8 @@ def power_of(bench: Bench) -> Power | None:
             known[cases] = made
         return made
 
+    if bench.budget.is_spent:
+        return None
     made = bench.optional("power of the inputs", measure)
     return None if bench.budget.is_spent else made  # mutants that had no time would count as alive
 

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +40,6 @@ _Answered: TypeAlias = tuple[str, tuple[ResultItem, ...]]  # of which values, an
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
 _BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
 _WIDTH = tuple(Precision).index  # the families in order, `strict` first
-_USUAL = 2  # answers that one wider family explained: the next are held against it first
 _GROSS = 0.25  # of the whole output: no rounding errs by as much where truth decides anything
 _NEAR_BYTES = 1 << 27  # of answers within the reference's own error
 
@@ -76,7 +74,7 @@ class Comparing:
         self._unexplained = 0  # answers that rough truth did not show to be right
         self._beyond_own = 0  # answers beyond the reference's own error, less those within it
         self._lowered: dict[str, Case] = {}
-        self._explained_by: Counter[Precision] = Counter()  # answers right by no lesser family
+        self._explained_by: set[Precision] = set()  # answers right by no lesser family
         self.graded = False
         self.seconds = 0.0
         memory.may_let_go(self)
@@ -199,7 +197,7 @@ class Comparing:
             started, made_s = time.perf_counter(), self._truths.seconds
             found = self._least(case, tensors, found, grade=grade)
             if all(one.passed and not one.undecided for one in found):
-                self._explained_by[max((one.precision for one in found), key=_WIDTH)] += 1
+                self._explained_by.add(max((one.precision for one in found), key=_WIDTH))
             self.seconds += time.perf_counter() - started - (self._truths.seconds - made_s)
             return found
 
@@ -254,8 +252,7 @@ class Comparing:
     @property
     def _usual(self) -> Precision:
         """The wider family that explained earlier answers, `strict` where none did."""
-        wider = [one for one, count in self._explained_by.items() if count >= _USUAL]
-        return max(wider, key=_WIDTH, default=Precision.STRICT)
+        return max(self._explained_by, key=_WIDTH, default=Precision.STRICT)
 
     def ill_conditioned(self, case: Case, first: Callable[[Case], Truth]) -> str:
         """Return why no output of a case can be judged, by its `first` truth, if so.

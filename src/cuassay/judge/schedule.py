@@ -37,9 +37,14 @@ class Schedule:
 
     @property
     def of_any_side(self) -> tuple[Check, ...]:
-        """Those that whatever side is free takes, what waits longest first."""
+        """Those that whatever side is free takes: what a verdict needs, then what waits longest."""
         free = [one for one in self._beside if one.needs.split is Split.ANY_SIDE]
-        return tuple(sorted(free, key=lambda check: check.needs.when is not When.EARLY))
+
+        def turn(check: Check) -> tuple[bool, bool]:
+            needed = check.needs.when is When.DECISIVE and check.worth > Check.worth
+            return not needed, check.needs.when is not When.EARLY
+
+        return tuple(sorted(free, key=turn))
 
     @property
     def after_sides(self) -> tuple[Check, ...]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
     from cuassay.oracle.truth.make import Truth
 
+_CHECKS = 5  # that may take all that a check may, within the time of a trial
 _JUDGED_RUNS = 3  # of the reference, on a case that a scenario judges, its own errors included
 _CALLS = (Call, CallInto, StreamCall, CompiledCall, Backward)
 
@@ -63,6 +64,7 @@ class JudgeTrial:
     comparing: Comparing
     machine: Replayer | None
     allowance: Allowance
+    check_s: float
 
     @property
     def problem(self) -> Problem:
@@ -92,7 +94,7 @@ class JudgeTrial:
 
     def for_check(self, worth: float) -> JudgeTrial:
         """Return this trial for one check, which may take `worth` times as much as any other."""
-        return dataclasses.replace(self, allowance=Allowance(worth * self.memory.room.check_s))
+        return dataclasses.replace(self, allowance=Allowance(worth * self.check_s))
 
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
@@ -113,7 +115,7 @@ class JudgeTrial:
         """Return how many runs of the reference on a case one check may take; None: any."""
         room = self.memory.room
         run_s = room.run_s(self.problem, case)
-        return None if not run_s else int(room.check_s / run_s)
+        return None if not run_s else int(self.check_s / run_s)
 
     def has_room(self, case: Case, *, truth: bool = True) -> bool:
         """Whether judge and workers have room for a case in the planned memory.
@@ -239,12 +241,13 @@ def open_trial(
     gpu_memory_gib: float | None = None,
     timeline: Timeline | None = None,
     machine: Replayer | None = None,
+    budget_s: float | None = None,
 ) -> JudgeTrial:
     """Return a trial with services of its own.
 
     `truths` are those that a trial of another candidate of the same problem on the same device
     made: they are shared. An `isolated` one plans without the choice of regimes that an earlier one
-    kept.
+    kept. Of a `budget_s` a check has a part alone: others come after it.
     """
     if not device.on_gpu:
         reference = on_cpu(reference, problem.reference.source)
@@ -254,6 +257,9 @@ def open_trial(
         knowledge, reference, profile=profile, device=device, gpu_memory_gib=gpu_memory_gib
     )
     made = Truths(knowledge, reference, memory, device=device, timeline=timeline, cache=truths)
+    check_s = memory.room.check_s
+    if budget_s is not None:
+        check_s = min(check_s, budget_s / _CHECKS)
     return JudgeTrial(
         reference=reference,
         profile=profile,
@@ -275,5 +281,6 @@ def open_trial(
         memory=memory,
         comparing=Comparing(knowledge, made, memory, timeline=timeline),
         machine=machine,
-        allowance=Allowance(memory.room.check_s),
+        allowance=Allowance(check_s),
+        check_s=check_s,
     )

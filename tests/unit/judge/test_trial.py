@@ -34,6 +34,17 @@ def test_seeds_and_cases_follow_from_the_root_seed_alone() -> None:
     assert first.cases("shapes") != other.cases("shapes")
 
 
+@pytest.mark.parametrize(("budget_s", "check_s"), [(None, 16.0), (120.0, 16.0), (60.0, 12.0)])
+def test_a_check_has_a_part_of_the_time_of_a_trial(budget_s: float | None, check_s: float) -> None:
+    problem = registry.get("rmsnorm")
+    trial = open_trial(
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=7,
+        budget_s=budget_s,
+    )  # fmt: skip
+    assert trial.check_s == check_s
+    assert trial.for_check(4.0).allowance.allows(4.0 * check_s)
+
+
 def test_plans_are_made_once() -> None:
     trial = _open(7)
     assert trial.cases("small") is trial.cases("small")
