@@ -44,6 +44,7 @@ from cuassay.model.problem import (
     VarAxis,
     Workload,
 )
+from cuassay.model.ranks import AXIS
 from cuassay.model.scenario import Allocate, Scenario
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
@@ -226,6 +227,7 @@ class OracleTrial(FakeTrial):
     """The same trial with the real truth and the real comparison."""
 
     known: dict[str, Truth] = field(default_factory=dict)
+    widest: Precision = Precision.STRICT
 
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth and achievable error, each case's and family's once."""
@@ -236,7 +238,11 @@ class OracleTrial(FakeTrial):
                 list(self.inputs(case).values()),
                 self.problem.outputs,
                 seed=derive(case.seed, "truth"),
-                family=family_of(precision, self.problem.low_type),
+                family=family_of(
+                    precision,
+                    self.problem.low_type,
+                    ranks=case.axes[AXIS] if self.problem.ranks else 0,
+                ),
             )
         return self.known[key]
 
@@ -249,8 +255,8 @@ class OracleTrial(FakeTrial):
         precision: Precision | None = None,
         grade: bool = False,
     ) -> tuple[Comparison, ...]:
-        """Compare in the family `precision`, or in `strict`."""
-        truth = self.truth(case, precision or Precision.STRICT)
+        """Compare in the family `precision`, or in the `widest`."""
+        truth = self.truth(case, precision or self.widest)
         shapes = [tuple(output.value.shape) for output in truth.outputs]
         tensors = matched(self.problem, shapes, run, items)
         return tuple(

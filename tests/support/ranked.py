@@ -13,6 +13,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import CPU
 from cuassay.model.outcome import Finding
+from cuassay.model.policy import policy_of
 from cuassay.sandbox.guest.ranks.ranked import Ranked, on_ranks
 from tests.support.fake_trial import OracleTrial, judged, run_one
 
@@ -20,9 +21,10 @@ NOBODY = Candidate(name="", sources=(), entry_file="", entry_function="")
 
 
 def trial_of(operator: str) -> OracleTrial:
-    """Return a trial of an operator of the catalogue."""
+    """Return a trial of an operator of the catalogue, which accepts what its policy accepts."""
     problem = registry.get(operator)
-    return OracleTrial(problem, load_reference(problem).call)
+    widest = policy_of(problem).families[-1]
+    return OracleTrial(problem, load_reference(problem).call, widest=widest)
 
 
 def function_of(text: str, name: str = "kernel") -> Callable[..., object]:

@@ -26,6 +26,7 @@ from cuassay import settings
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
 from cuassay.home import private_dirs
 from cuassay.model import serial
+from cuassay.model.candidate import speaks_of_cute, speaks_of_triton
 from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.events import EngineStopped, Event
 from cuassay.model.jobs import (
@@ -54,7 +55,7 @@ _WATCH_S = 0.5
 _RunsCandidate: TypeAlias = (
     TrialJob | ReplayJob | BuildJob | TacticsJob | ExecuteJob | ProveJob | LoopJob
 )
-_KERNEL_SIGNS = ("triton", "load_inline", "__global__")
+_KERNEL_SIGNS = ("load_inline", "__global__")
 
 
 def main() -> int:
@@ -270,17 +271,24 @@ def _nursery(job: _RunsCandidate) -> Nursery:
 def _likely_machine(job: _RunsCandidate) -> bool:
     """Whether kernels will be executed in the PTX machine, by the look of the candidate's file.
 
-    A wrong guess costs time only: its runtime is then loaded in each worker, or for nothing.
+    A wrong guess costs time only: its runtime is then loaded for nothing, or compiled by a worker,
+    which takes minutes.
     """
     path = Path(job.candidate.partition("::")[0]).expanduser()
     if isinstance(job, ExecuteJob | ProveJob) or path.suffix in (".cu", ".cuh"):
         return True
     with contextlib.suppress(OSError):
         if path.is_dir():
-            return any(path.glob("**/*.cu"))
-        if path.is_file():  # a pipe would never end, and is refused as it is loaded
-            return any(sign in path.read_text(errors="ignore") for sign in _KERNEL_SIGNS)
+            sources = (one for one in path.glob("**/*.py") if one.is_file())
+            return any(path.glob("**/*.cu")) or any(map(_launches_kernels, sources))
+        return path.is_file() and _launches_kernels(path)  # a pipe would never end
     return False
+
+
+def _launches_kernels(path: Path) -> bool:
+    text = path.read_text(errors="ignore")
+    named = speaks_of_triton(text) or speaks_of_cute(text)
+    return named or any(sign in text for sign in _KERNEL_SIGNS)
 
 
 def _known_settings() -> None:

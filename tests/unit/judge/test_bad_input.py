@@ -154,3 +154,24 @@ def test_a_pipe_is_not_waited_for_where_the_kind_of_a_kernel_is_guessed(tmp_path
     os.mkfifo(tmp_path / "kernel.py")
     job = TrialJob(problem="gemm", candidate=str(tmp_path / "kernel.py"), device=CPU)
     assert not entry._likely_machine(job)
+
+
+@pytest.mark.parametrize(
+    ("text", "machine"),
+    [
+        ("import triton", True),
+        ("from quack.softmax import softmax_fwd", True),
+        ("import cutlass.cute as cute", True),
+        ("from liger_kernel.ops.rms_norm import LigerRMSNormFunction", True),
+        ("import torch", False),
+    ],
+)
+@pytest.mark.parametrize("folder", [False, True])
+def test_the_machine_is_made_ready_for_what_it_will_execute(
+    tmp_path: Path, text: str, machine: bool, folder: bool
+) -> None:
+    """A worker that finds it wanting compiles its runtime itself, for minutes."""
+    (tmp_path / "kernel.py").write_text(text)
+    place = tmp_path if folder else tmp_path / "kernel.py"
+    job = TrialJob(problem="gemm", candidate=str(place), device=CPU)
+    assert entry._likely_machine(job) is machine

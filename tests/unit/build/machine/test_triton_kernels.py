@@ -14,6 +14,7 @@ import pytest
 from cuassay.build import triton_arguments
 from cuassay.build.machine import triton_kernels as machine_triton
 from cuassay.catalog import registry
+from cuassay.sandbox.host.nursery import Nursery
 from tests.support.paths import python_path
 from tests.zoo.judging import Gate
 
@@ -100,9 +101,9 @@ def test_parameters_are_packed_as_triton_passes_them() -> None:
     assert held == []
 
 
-def test_a_kernel_in_gluon_is_executed_as_one_of_tritons() -> None:
+def test_a_kernel_in_gluon_is_executed_as_one_of_tritons(nursery: Nursery) -> None:
     example = Path(__file__).resolve().parents[4] / "examples" / "languages" / "swiglu_gluon.py"
-    with Gate("cpu", machine=True) as gate:
+    with Gate("cpu", nursery=nursery) as gate:
         found = gate.judge(registry.get("swiglu"), example, only=("NUM001", "MEM101"))
     assert found.accepted, str(found)
     launches = found.verdict.launches

@@ -10,6 +10,7 @@ import pytest
 
 from cuassay.formats import load_problem
 from cuassay.model.problem import Problem, StateSource
+from cuassay.sandbox.host.nursery import Nursery
 from tests.support import foreign, trees
 from tests.support.fake_trial import row_sum
 from tests.zoo.judging import Gate
@@ -130,7 +131,7 @@ def test_a_module_starts_as_the_reference_and_takes_a_state(
 
 
 def test_what_is_packed_at_the_first_call_is_no_state_of_the_constructor(
-    tmp_path: Path, problem: Problem
+    tmp_path: Path, problem: Problem, nursery: Nursery
 ) -> None:
     """In a process of its own, where another state comes first; META001 then loads two."""
     kernel = trees.write(
@@ -139,7 +140,7 @@ def test_what_is_packed_at_the_first_call_is_no_state_of_the_constructor(
                   "self.linear.weight.detach().clone())\n        return self.bn("
                   "nn.functional.linear(x, self.w, self.linear.bias))")),
     )  # fmt: skip
-    with Gate("cpu") as isolated:
+    with Gate("cpu", nursery=nursery) as isolated:
         judged = isolated.judge(problem, kernel, seed=11, only=("API005", "META001"))
     assert judged.codes == ("META001",)
     assert not judged.verdict.conditions

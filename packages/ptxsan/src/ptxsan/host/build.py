@@ -95,12 +95,15 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
     target = folder / f"{path.name}.o"
     try:
         _compile_host(parted, path, target, options, system)
-    except CompileError:
+    except CompileError as first:
         # Bodies that are `__host__ __device__` in name may be the device's alone in fact.
         retried = split(host_text, rename=options.rename, both=False)
         if retried.host == parted.host:
             raise
-        _compile_host(retried, path, target, options, system)
+        try:
+            _compile_host(retried, path, target, options, system)
+        except CompileError:
+            raise first from None
     if not parted.kernels:
         return Compiled(object=target, ptx="", names={})
     # The functions that an object file defines, by their C++ names.
