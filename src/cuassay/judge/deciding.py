@@ -172,7 +172,8 @@ def ranks_condition(problem: Problem, gpus: int) -> str:
     streams = "" if gpus else "streams, "
     return (
         f"ranks: judged with {told}; not tried with several ranks are {streams}{graphs}"
-        "layouts, gradients, other processes, memory checks and which lines run"
+        "layouts, gradients, other processes, memory checks, which lines run, and races of kernels "
+        "that meet in memory: ptxsan run --devices 2 finds these"
     )
 
 
