@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cuassay.checks.base import Run, Trial
 from cuassay.checks.interface.layout_trials import base_cases
 from cuassay.checks.numeric.varied_scalars import varied_scalars
-from cuassay.inputs.geometry import axes_of, tensor_inputs
 from cuassay.inputs.growing import ways
+from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, TensorSpec
@@ -20,7 +20,6 @@ from cuassay.model.trace import StepDone, StepRaised
 from cuassay.model.verdict import Profile
 
 LABEL = "autograd: gradients"
-_LONG = "large "  # what the label of a case begins with that is large along one axis
 DIFFERENTIABLE = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _ALL_SUBSETS = 3  # inputs up to which every subset is tried
 _QUICK_SUBSETS = 6
@@ -71,51 +70,69 @@ def scenarios(trial: Trial) -> Iterator[Scenario]:
     """Yield one scenario per case: small sizes, from `standard` on listed ones as well.
 
     Then one with other scalars: a derivative may forget what usually is 1. Then calls that are
-    large along one axis each, for the gradients that add up along it: a backward pass that sums
-    over rows has partial sums of its own. An element of any other gradient knows no size, and among
-    many one lies at a kink, or cancels in 16 bits.
+    large along one axis each, for the gradients that are sums along it: a backward pass has partial
+    sums of its own, and elsewhere an element's gradient is what it is in a small call.
     """
-    cases = base_cases(trial)
+    cases, names = base_cases(trial), float_inputs(trial.problem)
     for number, case in enumerate(cases):
-        yield _scenario(trial, case, seed=trial.seed("GRAD001", number))
+        yield _scenario(trial, case, names, seed=trial.seed("GRAD001", number))
     for case in cases[:1]:
         other = varied_scalars(trial, case)
         if other is not case:
-            yield _scenario(trial, other, seed=trial.seed("GRAD001", "scalars"), variants=False)
-    for number, case in enumerate(large_cases(trial)):
-        names = _summed(trial.problem, case.label.removeprefix(_LONG))
+            seed = trial.seed("GRAD001", "scalars")
+            yield _scenario(trial, other, names, seed=seed, variants=False)
+    for number, one in enumerate(large_calls(trial)):
         seed = trial.seed("GRAD001", "large", number)
-        yield _scenario(trial, case, names=names, seed=seed, variants=False)
+        yield _scenario(trial, one.case, one.wanted, seed=seed, variants=False)
 
 
-def _summed(problem: Problem, axis: str) -> tuple[str, ...]:
-    """Return the inputs whose gradients add up along an axis: those that do not have it."""
-    have = {s.name for s in tensor_inputs(problem) if axis in axes_of(problem, s)}
-    return tuple(name for name in float_inputs(problem) if name not in have)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeCall:
+    """A call that is large along one axis, and the inputs that do not have it."""
+
+    case: Case
+    wanted: tuple[str, ...]
 
 
-def large_cases(trial: Trial) -> list[Case]:
-    """Return calls that are large along one axis each; none where the PTX machine executes them."""
+def large_calls(trial: Trial) -> list[LargeCall]:
+    """Return calls that are large along one axis each, as far as a gradient is a sum along it.
+
+    None where the PTX machine executes them.
+    """
     executed = trial.machine is not None and not (trial.device.on_gpu or trial.machine.absent)
     small = [case for case in trial.cases("small") if case.in_domain][:1]
-    found: dict[str, Case] = {}
+    found: dict[str, LargeCall] = {}
     for way in ways(trial.problem, small[0].axes, fixed=trial.problem.built) if small else ():
         axes = [name for name, size in way.low.items() if size < way.top[name]]
-        if executed or way.workload or len(axes) != 1 or not _summed(trial.problem, axes[0]):
+        if executed or way.workload or len(axes) != 1:
             continue
         sizes = way.within(_MOST_ELEMENTS, seed=trial.seed("GRAD001", "large"))
         if sizes is not None and sizes[axes[0]] >= _LARGE:
-            label, seed = f"{_LONG}{axes[0]}", trial.seed("GRAD001", axes[0])
+            label, seed = f"large {axes[0]}", trial.seed("GRAD001", axes[0])
             case = trial.settled(replace(small[0], label=label, axes=sizes, fills={}, seed=seed))
-            if case is not None and trial.has_room(case):
-                found[axes[0]] = case
+            wanted = _without(trial.problem, axes[0], sizes)
+            if case is not None and wanted and trial.has_room(case):
+                found[axes[0]] = LargeCall(case=case, wanted=wanted)
     return list(found.values())[: _QUICK_LARGE if trial.profile is Profile.QUICK else None]
 
 
+def _without(problem: Problem, axis: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the inputs whose shapes do not depend on an axis."""
+    bound = {one.name: sizes[one.name] for one in problem.var_axes() if one.name in sizes}
+    first, second = (
+        resolve(problem.axes, bound | {axis: size}) for size in (sizes[axis], sizes[axis] - 1)
+    )
+    specs = {spec.name: spec for spec in problem.inputs if isinstance(spec, TensorSpec)}
+    return tuple(
+        name
+        for name in float_inputs(problem)
+        if shape_of(specs[name].shape, first) == shape_of(specs[name].shape, second)
+    )
+
+
 def _scenario(
-    trial: Trial, case: Case, *, names: tuple[str, ...] = (), seed: int, variants: bool = True
+    trial: Trial, case: Case, names: tuple[str, ...], *, seed: int, variants: bool = True
 ) -> Scenario:
-    names = names or float_inputs(trial.problem)
     quick = trial.profile is Profile.QUICK
     made: list[tuple[tuple[str, ...], Upstream, Use]] = [
         (names, Upstream.CONTIGUOUS, Use.ONCE),
