@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cuassay.errors import CuassayError
+from cuassay.hooks import runs_ended_by
 from cuassay.inputs.seeds import new_root
 from cuassay.judge.decide.executed_by import executed_by
 from cuassay.judge.plan.preconditions import check_constraints
@@ -242,6 +243,7 @@ def open_bench(
     with timeline.span(Lane.JUDGE, "room on the GPU"):
         waits = partial(_waits, emit, budget)
         trial.memory.book(stack.enter_context(Booking(gpu_of(device), waits)))
+    stack.enter_context(runs_ended_by(budget.check))
     return Bench(
         job=job,
         plan=plan,

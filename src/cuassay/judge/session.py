@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.checks.registry import all_checks
-from cuassay.hooks import runs_ended_by
 from cuassay.judge.assemble import assemble
 from cuassay.judge.bench import TrialPlan, open_bench
 from cuassay.judge.checking import run_checks
@@ -92,7 +91,6 @@ def judged(
             truths=truths,
         )
         trial = bench.trial
-        stack.enter_context(runs_ended_by(bench.budget.check))
         # Its worker starts to build at once, beside the reference's first run. At `quick` few
         # scenarios of a right kernel need a new process, and none is kept ready.
         executor = bench.executor(candidate, spares=0 if bench.quick else None)

@@ -25,7 +25,6 @@ from cuassay.model.case import Case
 from cuassay.model.device import Device
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Scalar
-from cuassay.model.ranks import AXIS
 from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
@@ -450,9 +449,7 @@ class Truths:
             accumulation=problem.accumulation,
             draws=draws,
             index_hits=hits,
-            family=family_of(
-                precision, problem.low_type, ranks=case.axes[AXIS] if problem.ranks else 0
-            ),
+            family=family_of(precision, problem.low_type, ranks=problem.rank_count(case.axes)),
             budget_bytes=self._memory.room.bytes,
             first=self._firsts.of(self.key(case)),
         )

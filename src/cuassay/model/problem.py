@@ -11,7 +11,7 @@ from typing import TypeAlias
 from cuassay.model.domain import Choice, Domain
 from cuassay.model.dtype import DType, low_type
 from cuassay.model.precision import Precision
-from cuassay.model.ranks import Ranks
+from cuassay.model.ranks import AXIS, Ranks
 from cuassay.model.relation import Relation
 from cuassay.model.stated import StatedFact
 
@@ -301,6 +301,10 @@ class Problem:
     def low_type(self) -> DType:
         """The problem's 16-bit type: that of most of its outputs and inputs."""
         return low_type(spec.dtype for spec in (*self.outputs, *self.inputs))
+
+    def rank_count(self, sizes: Mapping[str, int]) -> int:
+        """Return how many ranks a call on axes of these sizes has; 0 where one process makes it."""
+        return sizes[AXIS] if self.ranks else 0
 
     def var_axes(self) -> tuple[VarAxis, ...]:
         """Return the axes that workloads bind, in declaration order."""

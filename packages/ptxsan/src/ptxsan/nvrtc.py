@@ -160,7 +160,7 @@ def cub_headers() -> Mapping[str, str]:
 
 
 def _options(arch: str, flags: Sequence[str]) -> list[str]:
-    found = [f"--gpu-architecture={arch}", "-default-device"]
+    found = [f"--gpu-architecture={arch}", "-default-device", "--device-int128"]
     found.append("--pre-include=math.h")  # nvcc knows INFINITY and NAN without any include
     if not any("-std" in flag for flag in flags):
         found.append("--std=c++17")

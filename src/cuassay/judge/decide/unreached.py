@@ -32,6 +32,7 @@ _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "ca
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
 _COMPILERS = ("jit", "compile", "script", "kernel", "custom_op", "register_fake")
 _MAKES_CODE = ("exec", "eval", "compile")
+_MAKES_MODULES = ("__import__", "import_module")
 _COMPUTED = ast.Compare | ast.BinOp | ast.UnaryOp | ast.Call | ast.Subscript
 _CLOCKS = ("time", "datetime")
 # What functions of these modules return follows from what they are given: of others, such as `os`
@@ -43,11 +44,7 @@ _PURE = frozenset((
     "types", "typing", "warnings", "zlib", *_CLOCKS,
 ))  # fmt: skip
 _MACHINE = frozenset((*sys.stdlib_module_names, "psutil")) - _PURE
-# What a process is set to as a whole, and no judged call changes.
-_SETTINGS = (
-    "get_num_threads", "get_num_interop_threads", "is_initialized", "get_world_size", "get_rank",
-    "get_float32_matmul_precision", "are_deterministic_algorithms_enabled", "allow_tf32",
-)  # fmt: skip
+_MODULES = frozenset(("torch", "numpy", "triton"))  # some of their functions ask, too
 _MAKING = ("zeros", "ones", "empty", "full", "tensor", "new_", "arange")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Chosen = ast.IfExp | ast.BoolOp | ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -95,7 +92,7 @@ def _constants(
     A mask counts by itself. Another result of tensors, or a number, counts where one of its
     operands was not the same each time, or where the machine or a setting of the process gave it.
     """
-    machine = _names_of(tree, _MACHINE)
+    machine, modules = _names_of(tree, _MACHINE), _names_of(tree, _MODULES)
 
     def held(node: ast.AST) -> frozenset[str]:
         if not isinstance(node, ast.expr):
@@ -118,11 +115,7 @@ def _constants(
         if isinstance(node, ast.Call) and _name_of(node).startswith(_MAKING):
             return
         varied = any(len(held(part)) > 1 for part in parts)
-        given = any(
-            (isinstance(one, ast.Name) and one.id in machine)
-            or (isinstance(one, ast.Attribute) and one.attr in _SETTINGS)
-            for one in ast.walk(node)
-        )
+        given = any(_asks_process(one, machine, modules) for one in ast.walk(node))
         if varied or given or value in ("true", "false"):
             yield Unreached(
                 file=source.path,
@@ -132,6 +125,25 @@ def _constants(
             )
 
     yield from look(tree)
+
+
+def _asks_process(node: ast.AST, machine: set[str], modules: set[str]) -> bool:
+    """Whether a part names the machine or a setting of torch's, or calls what has no argument.
+
+    What a function of a module returns then follows from the process, which no call changes.
+    """
+    match node:
+        case ast.Name(id=name):
+            return name in machine
+        case ast.Attribute(attr="allow_tf32"):
+            return True
+        case ast.Call(func=root, args=[], keywords=[]):
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            made = isinstance(root, ast.Call) and _name_of(root) in _MAKES_MODULES
+            return made or (isinstance(root, ast.Name) and root.id in modules)
+        case _:
+            return False
 
 
 def _names_of(tree: ast.Module, modules: Collection[str]) -> set[str]:

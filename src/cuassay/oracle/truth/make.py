@@ -193,8 +193,8 @@ class _Draws:
         """Return the noise of draw `index`.
 
         Where inputs repeat, equal values err alike in three draws of four: another formula may
-        cancel where the reference's does not, and the other way round. Draws 4 and 6 round as 0
-        and 2 do, but in another order and without casts of side inputs.
+        cancel where the reference's does not, and the other way round. Draws 0 and 4 round alike
+        but in another order.
         """
         return Noise(
             _mix(self.runner.seed, index),
@@ -206,7 +206,6 @@ class _Draws:
             rounds=index % 2 == 0,
             reassociates=index % 4 == 2,
             turn=self.runner.seed + index // (2 if index % 2 else 4),
-            casts=index % 2 == 1 or index % 8 < 4,
         )
 
 
@@ -284,7 +283,7 @@ def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, 
 def _take_members(draws: _Draws, found: Sequence[Collector], *, few: bool) -> None:
     """Run the family's programs: what really rounds errs alike where values are alike."""
     family, seed = draws.family, _mix(draws.runner.seed, -1)
-    if family.intermediates is None:
+    if not family.stores:
         return
     whole, count = programs_of_one_run(family, seed, few=few)
     together = _outputs_together(draws, found, count, whole)

@@ -118,16 +118,6 @@ class Noises(Noise):
         whole[runs] = nearest_multiple(own, factor, grid)
         return together(whole)
 
-    def beside(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return a side input rounded to nearest in the runs that cast."""
-        casts = [noise.casts for noise in self._each]
-        rounded = nearest(values, grid)
-        return (
-            rounded
-            if all(casts)
-            else torch.where(self._mask(casts, values.device), rounded, values)
-        )
-
     def one_of(self, orders: Sequence[Callable[[], Tensor]]) -> Tensor:
         """Return what each run's own function makes."""
         picks = [noise.turn % len(orders) for noise in self._each]

@@ -37,8 +37,8 @@ from cuassay.oracle.lift.together import all_runs
 from cuassay.oracle.special import torch_dtype
 from cuassay.oracle.truth.associations import Makes, Products, Sums
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
-from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise
-from cuassay.oracle.truth.rank_sums import adds_ranks, sum_of_ranks
+from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
+from cuassay.oracle.truth.rank_sums import adds_ranks, rings, sum_of_ranks
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, product_factors
 from cuassay.oracle.truth.short_sums import short_product
 from cuassay.oracle.truth.written_out import WRITTEN_OUT
@@ -65,6 +65,11 @@ class Family:
     intermediates: torch.dtype | None = None
     short_sums: bool = False
     ranks: int = 0
+
+    @property
+    def stores(self) -> bool:
+        """Whether its kernels store in 16 bits what the reference does not."""
+        return self.intermediates is not None or self.ranks > 0
 
 
 def family_of(precision: Precision, low: DType, *, ranks: int = 0) -> Family:
@@ -113,7 +118,6 @@ class Drawn:
     """Makes every rounding of a family, really or by errors of its size (`Noise.stored`).
 
     What is cast is rounded as every kernel rounds it: a table's error is a function of the table.
-    Two of the draws that really round leave it in float32, as fused kernels do.
     """
 
     noise: Noise
@@ -144,8 +148,8 @@ class Drawn:
         return self.noise.one_of(orders)
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return values rounded to nearest, in a draw that casts."""
-        return self.noise.beside(values, grid)
+        """Return values rounded to nearest."""
+        return nearest(values, grid)
 
     def start(self, terms: int) -> int | None:
         """Return a random place."""
@@ -192,7 +196,9 @@ class Stored:
             stored = self.family.intermediates or nominal_of(asked.named["self"])
             assert stored is not None
             grid = GRIDS[stored]
-            return sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
+            largest = sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
+            orders = rings(asked, lambda part: self._rounder.part(part, grid))
+            return self._rounder.one_of([lambda: largest, *orders])
         if asked.name in WRITTEN_OUT:
             # Return a function in the steps of a model's code.
             named, dtype = asked.named, self.family.intermediates

@@ -159,8 +159,7 @@ class Noise:
     `tiny` some value may be subnormal in float32, where roundings are absolute. A draw that
     `cuts` has operands cut off where another rounds them, one that `rounds` really rounds what is
     stored in 16 bits where another errs by as much, and one that `reassociates` too a multiple of
-    each intermediate. `turn` says in which order it adds and multiplies. One that `casts`
-    has side inputs in 16 bits.
+    each intermediate. `turn` says in which order it adds and multiplies.
     """
 
     def __init__(
@@ -175,11 +174,10 @@ class Noise:
         rounds: bool = False,
         reassociates: bool = False,
         turn: int = 0,
-        casts: bool = True,
     ) -> None:
         self.roundoff = roundoff
         self.repeats, self.tiny, self.cuts, self.rounds = repeats, tiny, cuts, rounds
-        self.turn, self.casts = turn, casts
+        self.turn = turn
         self.random = random.Random(seed)
         # Which of FACTORS. One for all: where a sum rounds a small term away, so does the next one.
         self.factor = 1 + turn * _STEP % (len(FACTORS) - 1) if reassociates else 0
@@ -293,10 +291,6 @@ class Noise:
         if not (self.rounds and self.factor) or values.is_complex():
             return self.stored(values, grid)
         return nearest_multiple(values, FACTORS[self.factor], grid)
-
-    def beside(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return a side input as a draw reads it: rounded to nearest in one that casts."""
-        return nearest(values, grid) if self.casts else values
 
     def one_of(self, orders: Sequence[Callable[[], Tensor]]) -> Tensor:
         """Return what one of the functions makes: that of the draw's turn."""

@@ -10,6 +10,7 @@ it has as many places as there are ranks: another axis of this size has few term
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from cuassay.hooks import Operation
+from cuassay.oracle.truth.associations import Makes
 from cuassay.oracle.truth.random_errors import Grid, nearest
 
 _FEW_RANKS = 4
@@ -56,3 +58,17 @@ def sum_of_ranks(asked: Operation, stored: Callable[[Tensor], Tensor], grid: Gri
             largest = torch.where(errs, part, largest)
         total = total + (stored(largest) - largest).view_as(total)
     return total
+
+
+def rings(asked: Operation, stored: Callable[[Tensor], Tensor]) -> Makes:
+    """Return what makes the sum in the order of a ring, from each of its ranks on."""
+    x: Tensor = asked.named["self"]
+    ranks, shape = x.shape[0], asked.run().shape
+
+    def make(first: int) -> Tensor:
+        total = x[first]
+        for place in range(1, ranks - 1):
+            total = stored(total + x[(first + place) % ranks])
+        return (total + x[(first - 1) % ranks]).reshape(shape)
+
+    return [functools.partial(make, first) for first in range(ranks)]

@@ -4,10 +4,12 @@ s^2 = pool(mean of m^2 over draws) + h^2/3 + (4u)^2 min over axes rms(t in slice
       + max(e_ref, e_lift32)^2
 
 with m a draw less truth, h half the spacing of the output's dtype, u the unit roundoff of the
-accumulation. `pool` mixes the element's own variance with a model from its row and column,
-since an error that is 0 by luck in every draw must not condemn anybody. The
-floor is for cancelling tails (silu, erf), whose relative error is unbounded. A gradient may come
-as a running sum, which leaves its roundings where it ends (`with_running_floor`).
+accumulation. The mean is that of draws and programs of the family together where that is more:
+what such a program does to an element, a kernel does too. `pool` mixes the element's own variance
+with a model from its row and column, since an error that is 0 by luck in every draw must not
+condemn anybody. The floor is for cancelling tails (silu, erf), whose relative error is unbounded. A
+gradient may come as a running sum, which leaves its roundings where it ends
+(`with_running_floor`).
 """
 
 from __future__ import annotations
@@ -138,6 +140,12 @@ def _achievable(runs: Runs) -> Scale:
     mean = torch.zeros_like(value)
     for m in deviations:
         mean.addcmul_(m, m, value=1.0 / len(deviations))
+    if runs.members:
+        count = len(deviations) + len(runs.members)
+        every = mean * (len(deviations) / count)
+        for m in runs.members:
+            every.addcmul_(m, m, value=1.0 / count)
+        mean = torch.maximum(mean, every)
     ambiguous = _ambiguous(runs, half) if runs.discontinuous else None
     if ambiguous is not None:
         mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale

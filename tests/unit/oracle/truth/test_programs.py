@@ -10,7 +10,6 @@ from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.oracle.compare.outputs import measure
 from cuassay.oracle.truth.make import make_truth
-from cuassay.oracle.truth.noises import Noises
 from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.programs import programs
 from cuassay.oracle.truth.random_errors import (
@@ -259,24 +258,3 @@ def test_a_multiple_rounds_as_much_as_the_value_and_otherwise(grid: Grid) -> Non
     stored = nearest(values, grid)
     assert torch.equal(nearest_multiple(stored, FACTORS[5], grid), stored)
     assert torch.equal(nearest_multiple(-values, FACTORS[5], grid), -other - values)
-
-
-def test_side_inputs_that_stay_in_float32_are_among_the_draws(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A kernel that stores its terms but casts no statistic rounds as no draw did that cast it."""
-    passed = missed = 0
-    for seed in range(6):
-        grad, x = (normal(64, 2048, seed=3 * seed + n).bfloat16() for n in (0, 1))
-        rstd = normal(64, seed=3 * seed + 2).exp()
-        kernel = _stored_products(grad, x, rstd).float().sum(0).to(x.dtype)
-        given = [grad, x, rstd]
-        truth = _truth(_grad_weight, given, kernel, seed)
-        passed += measure(kernel, truth).share < 0.8
-        assert not measure((kernel.float() * 1.03).to(x.dtype), truth).passed
-        with monkeypatch.context() as without:
-            without.setattr(Noise, "beside", lambda self, values, grid: nearest(values, grid))
-            without.setattr(Noises, "beside", lambda self, values, grid: nearest(values, grid))
-            missed += measure(kernel, _truth(_grad_weight, given, kernel, seed)).share > 0.8
-    assert passed == 6
-    assert missed >= 2, "the cases show nothing"

@@ -81,7 +81,7 @@ def _cut_off(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("reference", [_reference, _as_written_in_16_bits, _by_collective])
 @pytest.mark.parametrize("cancels", [False, True])
-@pytest.mark.parametrize(("ranks", "first"), [(3, 0), (4, 0), (4, 1), (4, 3)])
+@pytest.mark.parametrize(("ranks", "first"), [(3, 0), (4, 0), (4, 1), (4, 3), (8, 0), (8, 2)])
 def test_sums_of_parts_are_stored_in_16_bits(
     ranks: int, first: int, cancels: bool, reference: Callable[[Tensor], Tensor]
 ) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
+from cuassay.model.dtype import DType
 from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.truth import scale as trust_scale
 from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.scale import Runs, achievable
 from cuassay.oracle.truth.types import OutputTruth
-from tests.support.oracle_cases import spec
+from tests.support.oracle_cases import normal, spec
 
 _ROWS, _COLUMNS = 8192, 128
 
@@ -130,3 +134,27 @@ def test_zeros_between_numbers_and_gradients_of_zeros_stay_exact() -> None:
     assert bool((found[:, 1:] == 0).all())
     zeros = torch.zeros(4, 6, dtype=torch.float64)
     assert bool((trust_scale.with_running_floor(noise, zeros, 2.0**-24) == 0).all())
+
+
+def test_what_programs_do_to_an_element_counts_where_draws_were_lucky() -> None:
+    value = normal(4096, seed=1).double() + 3.0
+    draws = [0.01 * normal(4096, seed=2 + n) for n in range(8)]
+    errs = 0.01 * normal(4096, seed=20)
+    for draw in draws:
+        draw[7] = 1e-6  # 0 by luck in every draw, but not in the programs
+    errs[7] = 0.02
+    runs = Runs(
+        value=value,
+        deviations=draws,
+        errors=[],
+        dtype=DType.FLOAT32,
+        roundoff=2.0**-24,
+        rounded=False,
+        discontinuous=False,
+    )
+    plain = achievable(runs).full
+    known = achievable(replace(runs, members=[errs, *(0.3 * errs for _ in range(6))])).full
+    assert float(errs[7] / plain[7]) > 100.0
+    assert float(errs[7] / known[7]) < 4.0
+    raised = (known > plain * 1.05).float().mean()
+    assert float(raised) < 0.05  # elsewhere draws say more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -96,14 +97,17 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
     try:
         _compile_host(parted, path, target, options, system)
     except CompileError as first:
-        # Bodies that are `__host__ __device__` in name may be the device's alone in fact.
-        retried = split(host_text, rename=options.rename, both=False)
-        if retried.host == parted.host:
-            raise
-        try:
-            _compile_host(retried, path, target, options, system)
-        except CompileError:
-            raise first from None
+        # The host may have to know the device's functions by name, and bodies that are
+        # `__host__ __device__` in name may be the device's alone in fact.
+        for both, declared in ((True, True), (False, False)):
+            retried = split(host_text, rename=options.rename, both=both, declared=declared)
+            if retried.host == parted.host:
+                continue
+            with contextlib.suppress(CompileError):
+                _compile_host(retried, path, target, options, system)
+                break
+        else:
+            raise first
     if not parted.kernels:
         return Compiled(object=target, ptx="", names={})
     # The functions that an object file defines, by their C++ names.
@@ -159,6 +163,8 @@ def _compile_host(
     unit = target.with_suffix(".cpp")
     unit.write_text(parted.host, encoding="utf-8")
     command = [options.compiler, "-x", "c++", "-fPIC", "-w", "-fno-strict-aliasing"]
+    if parted.declared:  # nvcc takes names that change their meaning in a class
+        command += ["-fpermissive", "-DCUDA_HOST_DECLARED"]
     command += [*host_options(options, system), "-include", str(options.prelude)]
     if parted.cub:  # its templates give one name two meanings, which g++ 12 refuses
         headers = target.with_suffix(".cub")

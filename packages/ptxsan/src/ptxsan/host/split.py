@@ -96,13 +96,15 @@ class Split:
 
     `doubtful` are line ranges (first, last; of the device's text, from 1) of declarations that the
     device may not need: what does not compile of them may go. `cub` says that structures of the
-    host's text hold CUB's types, as it asks how many bytes they have.
+    host's text hold CUB's types, as it asks how many bytes they have, `declared` that it has the
+    device's functions without their bodies.
     """
 
     host: str
     device: str
     kernels: frozenset[str]
     cub: bool = False
+    declared: bool = False
     doubtful: tuple[tuple[int, int], ...] = ()
 
 
@@ -285,21 +287,28 @@ Rename = Callable[[Sequence[Token], int], str | None]
 """Given the tokens and an index: what the host's text says instead of that token, or None."""
 
 
-def split(text: str, *, rename: Rename | None = None, both: bool = True) -> Split:
+def split(
+    text: str, *, rename: Rename | None = None, both: bool = True, declared: bool = False
+) -> Split:
     """Return the host's and the device's part of an expanded CUDA source.
 
     With `both`, functions that are `__host__ __device__` keep their bodies for the host; without,
-    they are the device's alone, for sources whose bodies are device code in all but name.
+    they are the device's alone, for sources whose bodies are device code in all but name. With
+    `declared` the host sees the device's functions without their bodies, as libraries of templates
+    name them in bodies that the host never instantiates.
     """
     every = tokenize(text)
     tokens = [token for token in every if token.kind is not Kind.DIRECTIVE]
     directives = [token for token in every if token.kind is Kind.DIRECTIVE]
     items = tuple(_Scope(tokens).items(0, len(tokens)))
     device, doubtful = _device_text(text, tokens, directives, items)
-    host, cub = _host_text(text, tokens, directives, items, rename=rename, both=both)
+    host, cub = _host_text(
+        text, tokens, directives, items, rename=rename, both=both, declared=declared
+    )
     return Split(
         host=host,
         cub=cub,
+        declared=declared,
         device=device,
         kernels=frozenset(item.name for item in items if item.is_kernel),
         doubtful=doubtful,
@@ -314,6 +323,7 @@ def _host_text(
     *,
     rename: Rename | None,
     both: bool,
+    declared: bool,
 ) -> tuple[str, bool]:
     """Return the host's text, and whether it names CUB's types."""
     edited = _Edited(text)
@@ -337,15 +347,17 @@ def _host_text(
         elif item.role is Role.CLASS:
             for inner in item.inner:
                 visit(inner, member=True)
+        elif declared and item.role is Role.FUNCTION and item.has("constexpr", "consteval"):
+            return  # constants of types that the host knows may be made of it
         elif item.is_device_only or (not both and item.has("__device__")):
             if item.role is Role.OTHER and not item.name:
                 return  # a variable: its address on the host names it
             if member and item.body is not None:
                 start = item.body[0] if item.initialisers is None else item.initialisers
                 remove(start, item.body[1], ";")
-            elif not member and item.name in passed and item.body is not None:
+            elif not member and item.body is not None and (declared or item.name in passed):
                 remove(*item.body, ";")
-            elif not member:
+            elif not member and not declared:
                 remove(item.first, item.last)
 
     # The names among kernels' template arguments: the host has to know such functions
@@ -634,6 +646,8 @@ def _device_text(
                 doubt(item)
                 for inner in item.inner:
                     visit(inner, member=True)
+            case Role.OTHER if item.name and item.has("template", "auto"):
+                doubt(item)  # a declaration whose type others ask for
             case Role.OTHER if member or item.has(
                 "using",
                 "typedef",
@@ -650,6 +664,10 @@ def _device_text(
 
     for item in items:
         visit(item, member=False)
+    for first, second, third in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        # What a program specialises of `std` is libcu++'s here, and has to lie where that does.
+        if (first.text, second.text, third.text) == ("namespace", "std", "{"):
+            edited.replace(second.start, second.end, "cuda::std")
     for directive in directives:
         header = _include(directive.text)
         if header and not header.startswith(_DEVICE_HEADERS):

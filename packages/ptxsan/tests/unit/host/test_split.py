@@ -130,3 +130,39 @@ template <class T> struct Add<T, 4> {
     assert "__int_as_float" in parted.device
     assert "host_only" in parted.host
     assert "host_only" not in parted.device
+
+
+_LIBRARY = """
+namespace lib {
+template <class T> __device__ void load(T& to);
+template <> __device__ void load<int>(int& to) { to = threadIdx.x; }
+__device__ int rank() { return blockIdx.x; }
+__device__ constexpr int steps(int n) { return n / 2; }
+struct Loop {
+  static constexpr int kSteps = steps(4);
+  __host__ __device__ void run() { int x; load(x); lib::rank(); __syncthreads(); }
+};
+template <class T> auto has_size(T*) -> decltype(T::size);
+auto has_size(...) -> int;
+}
+namespace std { template <> struct numeric_limits<lib::Loop> { static const bool is = true; }; }
+__global__ void k(int* y) { lib::Loop loop; loop.run(); *y = loop.kSteps; }
+"""
+
+
+def test_a_host_may_know_the_devices_functions_without_their_bodies() -> None:
+    parted = split(_LIBRARY, declared=True)
+    assert parted.declared
+    assert "template <class T> __device__ void load(T& to);" in parted.host
+    assert "__device__ int rank() ;" in parted.host
+    assert "blockIdx" not in parted.host
+    assert "return n / 2;" in parted.host  # a constant of the host's is made of it
+    plain = split(_LIBRARY)
+    assert not plain.declared
+    assert "rank() ;" not in plain.host
+
+
+def test_the_device_keeps_declarations_that_types_ask_for_and_what_std_is_told() -> None:
+    device = split(_LIBRARY).device
+    assert "auto has_size(...) -> int;" in device
+    assert "namespace cuda::std { template <> struct numeric_limits<lib::Loop>" in device

@@ -145,5 +145,11 @@ CUDA_HOST_LEAST_AND_MOST(double, float, double)
 #undef CUDA_HOST_LEAST_AND_MOST_WHOLE
 #undef CUDA_HOST_LEAST_AND_MOST
 
+#ifdef CUDA_HOST_DECLARED  // the host knows the device's functions: bodies name what those do
+inline const uint3 threadIdx{}, blockIdx{};
+inline const dim3 blockDim, gridDim;
+inline void __syncthreads() {}
+#endif
+
 // Atomics and intrinsics in functions for both sides are declared for nvcc's host pass as well.
 template <class T> inline T __ldg(const T* place) { return *place; }
