@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cuassay.checks.base import Run, Trial
 from cuassay.checks.interface.layout_trials import base_cases
 from cuassay.checks.numeric.varied_scalars import varied_scalars
+from cuassay.inputs.geometry import axes_of, tensor_inputs
 from cuassay.inputs.growing import ways
-from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, TensorSpec
@@ -70,8 +70,9 @@ def scenarios(trial: Trial) -> Iterator[Scenario]:
     """Yield one scenario per case: small sizes, from `standard` on listed ones as well.
 
     Then one with other scalars: a derivative may forget what usually is 1. Then calls that are
-    large along one axis each, for the gradients that are sums along it: a backward pass has partial
-    sums of its own, and elsewhere an element's gradient is what it is in a small call.
+    large along one axis each, for the gradients that add up along it: a backward pass has partial
+    sums of its own. An element of any other gradient knows no size, and among many one lies at a
+    kink, or cancels in 16 bits.
     """
     cases, names = base_cases(trial), float_inputs(trial.problem)
     for number, case in enumerate(cases):
@@ -110,24 +111,16 @@ def large_calls(trial: Trial) -> list[LargeCall]:
         if sizes is not None and sizes[axes[0]] >= _LARGE:
             label, seed = f"large {axes[0]}", trial.seed("GRAD001", axes[0])
             case = trial.settled(replace(small[0], label=label, axes=sizes, fills={}, seed=seed))
-            wanted = _without(trial.problem, axes[0], sizes)
+            wanted = _summed(trial.problem, axes[0])
             if case is not None and wanted and trial.has_room(case):
                 found[axes[0]] = LargeCall(case=case, wanted=wanted)
     return list(found.values())[: _QUICK_LARGE if trial.profile is Profile.QUICK else None]
 
 
-def _without(problem: Problem, axis: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the inputs whose shapes do not depend on an axis."""
-    bound = {one.name: sizes[one.name] for one in problem.var_axes() if one.name in sizes}
-    first, second = (
-        resolve(problem.axes, bound | {axis: size}) for size in (sizes[axis], sizes[axis] - 1)
-    )
-    specs = {spec.name: spec for spec in problem.inputs if isinstance(spec, TensorSpec)}
-    return tuple(
-        name
-        for name in float_inputs(problem)
-        if shape_of(specs[name].shape, first) == shape_of(specs[name].shape, second)
-    )
+def _summed(problem: Problem, axis: str) -> tuple[str, ...]:
+    """Return the inputs whose gradients add up along an axis: those that do not have it."""
+    have = {s.name for s in tensor_inputs(problem) if axis in axes_of(problem, s)}
+    return tuple(name for name in float_inputs(problem) if name not in have)
 
 
 def _scenario(
