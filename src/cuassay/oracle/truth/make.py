@@ -283,7 +283,7 @@ def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, 
 def _take_members(draws: _Draws, found: Sequence[Collector], *, few: bool) -> None:
     """Run the family's programs: what really rounds errs alike where values are alike."""
     family, seed = draws.family, _mix(draws.runner.seed, -1)
-    if family.intermediates is None:
+    if not family.stores:
         return
     whole, count = programs_of_one_run(family, seed, few=few)
     together = _outputs_together(draws, found, count, whole)

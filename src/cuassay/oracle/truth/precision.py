@@ -66,6 +66,11 @@ class Family:
     short_sums: bool = False
     ranks: int = 0
 
+    @property
+    def stores(self) -> bool:
+        """Whether its kernels store in 16 bits what the reference does not."""
+        return self.intermediates is not None or self.ranks > 0
+
 
 def family_of(precision: Precision, low: DType, *, ranks: int = 0) -> Family:
     """Return the roundings of a precision for a problem whose 16-bit type is `low`."""

@@ -67,11 +67,11 @@ _FEW = 5  # where few draws are made: of large outputs
 
 
 def programs(family: Family, seed: int, *, few: bool) -> Iterator[ProgramHook]:
-    """Yield the hooks of a family's programs, none where it rounds no intermediates.
+    """Yield the hooks of a family's programs, none where it stores nothing more.
 
     Each is run before the next: the last one comes where they met products of float32 operands.
     """
-    if family.intermediates is None:
+    if not family.stores:
         return
     multiplies_wide = False
     for turn, program in enumerate(_chosen(few=few)):

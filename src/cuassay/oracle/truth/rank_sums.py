@@ -62,7 +62,7 @@ def sum_of_ranks(asked: Operation, stored: Callable[[Tensor], Tensor], grid: Gri
 
 def rings(asked: Operation, stored: Callable[[Tensor], Tensor]) -> Makes:
     """Return what makes the sum in the order of a ring, from each of its ranks on."""
-    x = asked.named["self"]
+    x: Tensor = asked.named["self"]
     ranks, shape = x.shape[0], asked.run().shape
 
     def make(first: int) -> Tensor:

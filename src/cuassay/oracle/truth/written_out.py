@@ -99,6 +99,13 @@ def _logit(named: Mapping[str, Any], store: Store) -> Tensor:
     return torch.log(store(x / store(1.0 - x)))
 
 
+@row(WRITTEN_OUT, "_softmax")
+def _softmax(named: Mapping[str, Any], store: Store) -> Tensor:
+    """Return the softmax of x less its largest element, which gpt-oss stores."""
+    x, dim = named["self"], named["dim"]
+    return torch.softmax(store(x - x.amax(dim, keepdim=True)), dim)
+
+
 WRITTEN_OUT |= {
     "rsqrt": _rsqrt,
 }

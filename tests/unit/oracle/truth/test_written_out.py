@@ -139,3 +139,38 @@ def test_a_power_with_a_tensor_of_exponents_is_one_operation() -> None:
     x, exponents = torch.rand(5, 3) + 0.5, torch.tensor([-0.5, 3.0, -2.0])
     steps = WRITTEN_OUT["pow"]({"self": x, "exponent": exponents}, lambda step: step)
     assert steps is NotImplemented
+
+
+def _with_sink(scores: Tensor) -> Tensor:
+    return torch.cat([scores, scores.new_full((*scores.shape[:-1], 1), 4.0)], -1)
+
+
+def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = _with_sink(q.float() @ k.float().mT * 0.125)
+    return (torch.softmax(scores, -1)[..., :-1] @ v.float()).to(q.dtype)
+
+
+def _less_its_largest(q: Tensor, k: Tensor, v: Tensor, *, gain: float = 1.0) -> Tensor:
+    """Return attention whose logits are stored less the largest of their row, as gpt-oss has it."""
+    scores = _with_sink(q @ k.mT * 0.125)
+    scores = (scores - scores.amax(-1, keepdim=True)) * gain
+    return torch.softmax(scores, -1, dtype=scores.dtype)[..., :-1] @ v
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_logits_may_be_stored_less_the_largest_of_their_row(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = DType.FLOAT16 if dtype is torch.float16 else DType.BFLOAT16
+    output = spec(low.value, "heads", "queries", "width")
+
+    def share(seed: int, *, gain: float = 1.0) -> float:
+        q, k, v = (normal(4, 96, 32, seed=3 * seed + n).to(dtype) for n in range(3))
+        family = family_of(Precision.MIXED, low)
+        truth = make_truth(_attended, [q, k, v], [output], seed=seed, family=family).outputs[0]
+        return measure(_less_its_largest(q, k, v, gain=gain), truth).share
+
+    assert max(share(seed) for seed in range(3)) < 0.8
+    assert min(share(seed, gain=1.02) for seed in range(3)) > 1.0
+    monkeypatch.delitem(WRITTEN_OUT, "_softmax")
+    assert max(share(seed) for seed in range(3)) > 0.8

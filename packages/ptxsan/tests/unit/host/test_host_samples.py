@@ -12,7 +12,10 @@ from ptxsan.findings import Kind
 from ptxsan.host.program import build_program, run_built
 from ptxsan_support.thorough import one_in
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
+    pytest.mark.usefixtures("forked_programs"),
+]
 
 _SAMPLES = Path(__file__).parents[2] / "data" / "host" / "samples"
 _FAULTS = {

@@ -13,7 +13,10 @@ from ptxsan.findings import Kind, Severity
 from ptxsan.host.build import Linked
 from ptxsan.host.program import ProgramReport, build_program, run_built
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
+    pytest.mark.usefixtures("forked_programs"),
+]
 
 _DATA = Path(__file__).parents[2] / "data" / "host"
 _REFUSED, _UNSEEN, _COPY = Kind.REFUSED_LAUNCH, Kind.UNSEEN_ERROR, Kind.UNWRITTEN_COPY
