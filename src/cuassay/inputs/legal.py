@@ -8,6 +8,7 @@ from typing import assert_never
 import torch
 
 from cuassay.formats.generated import unlike
+from cuassay.inputs.packed import is_packed
 from cuassay.inputs.real import EXACT, REAL, zeros
 from cuassay.inputs.request import Request
 from cuassay.model.case import ALSO, UNSTRUCTURED
@@ -82,8 +83,11 @@ def _with_others(drawn: torch.Tensor, request: Request) -> torch.Tensor:
 
 
 def bounded(spec: TensorSpec, value: torch.Tensor) -> torch.Tensor:
-    """Return a floating tensor within the bounds and the structure of an input's domain."""
-    if not isinstance(spec.domain, Real):
+    """Return a floating tensor within the bounds and the structure of an input's domain.
+
+    Pairs of 4-bit numbers are legal as they are.
+    """
+    if not isinstance(spec.domain, Real) or is_packed(value):
         return value
     within = _cast(value.double(), spec.dtype, spec.domain.low, spec.domain.high)
     return structured(spec.domain, narrowed(spec.domain, within))

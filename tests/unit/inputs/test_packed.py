@@ -60,3 +60,20 @@ def test_floats_of_8_bits_are_compared_as_numbers_and_pairs_as_bytes(dtype: torc
     assert torch.equal(comparable(codes.view(dtype)), codes.view(dtype).float())
     assert torch.equal(comparable(codes.view(torch.float4_e2m1fn_x2)), codes)
     assert comparable(codes) is codes
+
+
+def test_one_input_of_packed_pairs_may_be_made_of_another() -> None:
+    made = problem(
+        "p",
+        axes=[axis("rows"), axis("cols")],
+        inputs=[tensor(name, "rows", "cols", dtype=DType.FLOAT4_E2M1FN_X2) for name in "xy"],
+        outputs=[tensor("z", "rows", "cols")],
+        workloads=[{"rows": 6, "cols": 4}],
+    )
+    fills = {"y": Fill(kind="normal", parameters={"like": "x", "like_step": 0})}
+    case = Case(label="c", axes={"rows": 6, "cols": 4}, fills=fills, seed=5)
+    values = materialise(made, case, device=CPU)
+    x, y = values["x"], values["y"]
+    assert isinstance(x, torch.Tensor)
+    assert isinstance(y, torch.Tensor)
+    assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))

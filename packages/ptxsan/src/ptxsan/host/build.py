@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ptxsan.errors import CompileError, UsageError
-from ptxsan.host.device import compile_device
-from ptxsan.host.expand import Source, expand
+from ptxsan.host.device import DeviceCode, compile_device
+from ptxsan.host.expand import Source, asks_for_nvrtc, expand
 from ptxsan.host.split import Rename, Split, split
 from ptxsan.host.tokens import tokenize
 from ptxsan.nvrtc import cub_headers, include_folders
@@ -92,22 +92,14 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
         system=system, compiler=options.compiler,
     )  # fmt: skip
     host_text = expand(source, folder / "host", arch="")
-    parted = split(host_text, rename=options.rename)
+    # The host may have to know the device's functions by name, as with libraries of templates,
+    # which have a form for NVRTC; and bodies that are `__host__ __device__` in name may be the
+    # device's alone in fact.
+    library = asks_for_nvrtc(folder / "host")
+    ways = [(True, False), (True, True), (False, False)]  # both, declared
     target = folder / f"{path.name}.o"
-    try:
-        _compile_host(parted, path, target, options, system)
-    except CompileError as first:
-        # The host may have to know the device's functions by name, and bodies that are
-        # `__host__ __device__` in name may be the device's alone in fact.
-        for both, declared in ((True, True), (False, False)):
-            retried = split(host_text, rename=options.rename, both=both, declared=declared)
-            if retried.host == parted.host:
-                continue
-            with contextlib.suppress(CompileError):
-                _compile_host(retried, path, target, options, system)
-                break
-        else:
-            raise first
+    parted = _host_code(host_text, sorted(ways, key=lambda way: way[1] != library), path, target,
+                        options, system)  # fmt: skip
     if not parted.kernels:
         return Compiled(object=target, ptx="", names={})
     # The functions that an object file defines, by their C++ names.
@@ -117,20 +109,53 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
         for name, plain in symbols.items()
         if (expression := _expression(plain, parted.kernels)) is not None
     }
-    device = split(expand(source, folder / "device", arch=options.arch or "sm_90"))
-    wanted = [one for one in kernels.values() if one.endswith(">")]
-    words = {token.text for token in tokenize(" ".join([device.device, *wanted]))}
-    prelude = options.device_prelude if words & options.device_words else ""
-    found = compile_device(
-        device.device, tuple(dict.fromkeys(wanted)), doubtful=device.doubtful, name=path.name,
-        arch=options.arch,
-        flags=options.device_flags, prelude=prelude, headers=options.device_headers,
-    )  # fmt: skip
+    wanted = tuple(dict.fromkeys(one for one in kernels.values() if one.endswith(">")))
+    found = None
+    if library:
+        with contextlib.suppress(CompileError):
+            found = _device_code(source, folder / "nvrtc", options, wanted, nvrtc=True)
+    if found is None:
+        found = _device_code(source, folder / "device", options, wanted, nvrtc=False)
     names = {name: found.names.get(one, name) for name, one in kernels.items()}
     names = _matched(names, kernels, found.ptx)
     # NVRTC takes a name for one in the current folder.
     ptx = found.ptx.replace(f'"{Path.cwd() / path.name}"', f'"{path}"')
     return Compiled(object=target, ptx=ptx, names=names)
+
+
+def _host_code(
+    text: str, ways: Sequence[tuple[bool, bool]], path: Path, target: Path, options: Options,
+    system: Sequence[Path],
+) -> Split:  # fmt: skip
+    """Compile the host's part in the first way that compiles. Raises the first way's error."""
+    first: CompileError | None = None
+    tried: set[str] = set()
+    for both, declared in ways:
+        parted = split(text, rename=options.rename, both=both, declared=declared)
+        if parted.host in tried:
+            continue
+        tried.add(parted.host)
+        try:
+            _compile_host(parted, path, target, options, system)
+        except CompileError as error:
+            first = first or error
+        else:
+            return parted
+    assert first is not None
+    raise first
+
+
+def _device_code(
+    source: Source, scratch: Path, options: Options, wanted: tuple[str, ...], *, nvrtc: bool
+) -> DeviceCode:
+    device = split(expand(source, scratch, arch=options.arch or "sm_90", nvrtc=nvrtc))
+    words = {token.text for token in tokenize(" ".join([device.device, *wanted]))}
+    prelude = options.device_prelude if words & options.device_words else ""
+    return compile_device(
+        device.device, wanted, doubtful=device.doubtful, name=source.path.name,
+        arch=options.arch, flags=options.device_flags, prelude=prelude,
+        headers=options.device_headers,
+    )  # fmt: skip
 
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")

@@ -83,6 +83,7 @@ _STANDARD = {
 }  # fmt: skip
 _PREFERRED = ("type_traits", "utility", "cmath")  # whatever else is named `std::`
 _FAULT = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error", re.MULTILINE)
+_ENUMERATED = re.compile(r"\b(FP_(?:NAN|INFINITE|ZERO|SUBNORMAL|NORMAL))\s*=[^=]")
 _MARK = re.compile(r"^#line .*$", re.MULTILINE)
 _ROUNDS = 24
 
@@ -119,6 +120,8 @@ def compile_device(
 
     def compiled(body: str) -> DeviceCode:
         opening = _standard_library(body) + prelude
+        # Macros of <cmath> that a program has as names of its own
+        opening += "".join(f"\n#undef {name}" for name in set(_ENUMERATED.findall(body)))
         whole = f'{opening}\n#line 1 "{name}"\n{body}' if opening else body
         ptx, names = compile_named(
             whole, expressions, arch=arch, flags=options, name=name, headers=known

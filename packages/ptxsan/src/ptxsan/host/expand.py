@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ptxsan.errors import CompileError
-from ptxsan.host.tokens import Kind, tokenize
+from ptxsan.host.tokens import Kind, Token, tokenize
 from ptxsan.isa import arch_number
 
 _INCLUDE = re.compile(r'#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
@@ -35,6 +35,8 @@ _NVCC = (
     # it includes cuda_runtime.h first: programs ask for the guards of what that includes
     "__CUDA_RUNTIME_H__", "__CUDA_RUNTIME_API_H__", "__DRIVER_TYPES_H__", "__VECTOR_TYPES_H__",
 )  # fmt: skip
+_NVRTC = "__CUDACC_RTC__"
+_NOT_NVRTC = re.compile(rf"#\s*if\s+!\s*defined\s*\(?\s*{_NVRTC}\b")
 _TIMEOUT_S = 60.0
 
 
@@ -54,12 +56,14 @@ class Source:
     headers: dict[Path, Path] = field(default_factory=dict)
 
 
-def expand(source: Source, scratch: Path, *, arch: str) -> str:
+def expand(source: Source, scratch: Path, *, arch: str, nvrtc: bool = False) -> str:
     """Return the unit's text expanded, as device code for `arch` (sm_90a), as host code for "".
 
-    `scratch` is a folder for rewritten copies. Raises CompileError with the preprocessor's log.
+    With `nvrtc` it is what the program's headers have for NVRTC, and for what they only leave out
+    there, what they have for nvcc. `scratch` is a folder for rewritten copies. Raises CompileError
+    with the preprocessor's log.
     """
-    own = _Own(source, scratch)
+    own = _Own(source, scratch, nvrtc=nvrtc)
     main = own.rewritten(source.path)
     defines = [*_NVCC, *source.defines]
     if arch:
@@ -69,6 +73,7 @@ def expand(source: Source, scratch: Path, *, arch: str) -> str:
             of_one = ("__CUDA_ARCH_SPECIFIC__", "__CUDA_ARCH_FAMILY_SPECIFIC__")
             defines += [f"{name}={number * 10}" for name in of_one]
             defines.append(f"__CUDA_ARCH_FEAT_SM{number}_ALL")
+        defines += [_NVRTC] if nvrtc else []
     command = [source.compiler, "-E", "-x", "c++", "-std=c++20", "-w", f"-I{scratch}"]
     command += [f"-D{one}" for one in defines]
     command += [f"-idirafter{folder}" for folder in source.system]
@@ -84,11 +89,17 @@ def expand(source: Source, scratch: Path, *, arch: str) -> str:
     return _PASSED_BACK.sub(lambda found: f"#pragma {found[1]} {found[2]}", text)
 
 
+def asks_for_nvrtc(scratch: Path) -> bool:
+    """Whether files of the program that `expand` copied to a folder have a form for NVRTC."""
+    copies = (one for one in scratch.glob("u*/*") if one.is_file())
+    return any(_NVRTC in one.read_text(encoding="utf-8", errors="replace") for one in copies)
+
+
 class _Own:
     """The program's own files, copied into `scratch` with other includes rewritten."""
 
-    def __init__(self, source: Source, scratch: Path) -> None:
-        self._source, self._scratch = source, scratch
+    def __init__(self, source: Source, scratch: Path, *, nvrtc: bool) -> None:
+        self._source, self._scratch, self._nvrtc = source, scratch, nvrtc
         self._copies: dict[Path, Path] = {}
 
     def rewritten(self, path: Path) -> Path:
@@ -99,16 +110,27 @@ class _Own:
             text = path.read_text(encoding="utf-8", errors="replace")
             copy.parent.mkdir(parents=True, exist_ok=True)
             parts, place = [], 0
-            for token in tokenize(text):
+            tokens = tokenize(text)
+            for index, token in enumerate(tokens):
                 if token.kind is not Kind.DIRECTIVE:
                     continue
-                new = self._directive(token.text, path.parent)
+                bare = self._nvrtc and _NOT_NVRTC.match(token.text)
+                if bare and _has_no_else(tokens, index):
+                    new: str | None = "#if 1"  # what the host alone needs is left out later
+                else:
+                    new = self._directive(token.text, path.parent)
                 if new is not None:
                     lines = token.text.count("\n")
                     parts += [text[place : token.start], new, "\n" * lines]
                     place = token.end
             copy.write_text("".join([*parts, text[place:]]), encoding="utf-8")
         return self._copies[path]
+
+    def _place(self, include: re.Match[str], folder: Path) -> Path | None:
+        """Return the file that an include names, where it is the program's own."""
+        name = include[1] or include[2]
+        places = [folder, *self._source.folders] if include[1] else self._source.folders
+        return next((place / name for place in places if (place / name).is_file()), None)
 
     def _directive(self, text: str, folder: Path) -> str | None:
         if unroll := _UNROLL.match(text):
@@ -118,14 +140,27 @@ class _Own:
         if include is None:
             macro = _MACRO.match(text)
             return f"{_BY_MACRO} {macro[1].strip()}" if macro else None
-        name = include[1] or include[2]
-        places = [folder, *self._source.folders] if include[1] else self._source.folders
-        found = next((place / name for place in places if (place / name).is_file()), None)
+        found = self._place(include, folder)
         if found is not None:
             copy = self.rewritten(found)
             return f'#include "{copy}"'
-        return f"#pragma {_MARK} <{name}>"
+        return f"#pragma {_MARK} <{include[1] or include[2]}>"
 
     def named(self, text: str) -> str:
         """Return the preprocessor's text with the names of the program's files."""
         return re.sub(rf"{re.escape(str(self._scratch))}/u\d+/", "", text)
+
+
+def _has_no_else(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a conditional has one branch alone."""
+    depth = 0
+    for token in tokens[index:]:
+        if token.kind is not Kind.DIRECTIVE:
+            continue
+        word = token.text.lstrip("# \t")
+        if depth == 1 and word.startswith(("else", "elif")):
+            return False
+        depth += word.startswith("if") - word.startswith("endif")
+        if depth == 0:
+            return True
+    return False

@@ -42,6 +42,7 @@ _DEVICE_HEADERS = (
     "cuda_pipeline", "cuda_awbarrier", "cuda/", "cub/", "thrust/", "cuComplex.h", "cuda/std/",
     "math_constants.h", "curand_kernel.h", "vector_types.h", "nv/", "cuda.h",
 )  # fmt: skip
+_PART_OF_NVRTCS = re.compile(r"cuda_\w+\.hpp$")  # NVRTC's own headers have their bodies inside
 _NOT_FOR_HOST = ("cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
 
 
@@ -163,19 +164,26 @@ class _Scope:
                     head.specialises = close == place + 2
                     place = close + 1
                     continue
+            if text == "<" and in_class_key(head):  # a specialisation: its arguments may hold calls
+                close = closing_angle(self.tokens, place)
+                if close is not None:
+                    place = close + 1
+                    continue
             if token.kind is Kind.NAME:
                 head.names.append(text)
                 if text == "operator":
                     place = self._operator(place, head)
                     continue
-            elif text == "=":
+            elif text == "=" and not self._compares(place):
                 head.assigned = True
             elif text == ":" and head.opening is not None and not in_class_key(head):
                 head.initialisers = head.initialisers or place
+            elif text == ":":
+                head.derived = head.derived or in_class_key(head)  # bases may hold parentheses
             elif text == "(":
                 close = closing(self.tokens, place)
                 name = head.name or self._declared(place)  # an operator's stands before already
-                if name and head.opening is None and not head.assigned:
+                if name and head.opening is None and not (head.assigned or head.derived):
                     head.opening, head.close = place, close
                     head.name = head.name or name
                 place = close
@@ -195,6 +203,10 @@ class _Scope:
         last = min(place, end - 1)
         role = Role.CLASS if head.body is not None else Role.OTHER
         return self._made(role, first, last, head, head.body)
+
+    def _compares(self, place: int) -> bool:
+        """Whether a `=` is part of a comparison, which types may hold."""
+        return self._text(place + 1) == "=" or self._text(place - 1) in ("=", "!", "<", ">")
 
     def _declared(self, opening: int) -> str:
         """Return the name before a parenthesis if that may open a list of parameters."""
@@ -252,6 +264,7 @@ class _Head:
     opening: int | None = None
     close: int = 0
     assigned: bool = False
+    derived: bool = False
     initialisers: int | None = None
     body: tuple[int, int] | None = None
     specialises: bool = False
@@ -626,19 +639,27 @@ def _device_text(
     def drop(item: Item) -> None:
         edited.replace(tokens[item.first].start, tokens[item.last].end)
 
+    def unmark(item: Item) -> None:
+        for token in tokens[item.first : item.last]:
+            if token.text == "__host__":  # NVRTC takes none
+                edited.replace(token.start, token.end)
+
     def visit(item: Item, *, member: bool) -> None:
         if item.is_kernel or item.has(*_DEVICE_VARIABLE):
-            if item.role is Role.OTHER and not item.name:  # a variable: NVRTC takes no `__host__`
-                for token in tokens[item.first : item.last]:
-                    if token.text == "__host__":
-                        edited.replace(token.start, token.end)
+            if item.role is Role.OTHER and not item.name:  # a variable
+                unmark(item)
             return
         match item.role:
-            case Role.FUNCTION if item.has("constexpr", "consteval"):
+            case Role.FUNCTION if item.has("constexpr", "consteval") or (
+                item.has("template") and item.has("auto")
+            ):
+                if not item.has("__device__"):  # types are made of what the host's would return
+                    unmark(item)
                 doubt(item)
             case Role.FUNCTION if member and item.body is not None:
                 start = item.body[0] if item.initialisers is None else item.initialisers
                 edited.replace(tokens[start].start, tokens[item.body[1]].end, ";")
+                unmark(item)
                 doubt(item)
             case Role.FUNCTION:
                 drop(item)
@@ -664,17 +685,34 @@ def _device_text(
 
     for item in items:
         visit(item, member=False)
-    for first, second, third in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        # What a program specialises of `std` is libcu++'s here, and has to lie where that does.
-        if (first.text, second.text, third.text) == ("namespace", "std", "{"):
-            edited.replace(second.start, second.end, "cuda::std")
+    # What a program specialises of `std` is libcu++'s here, and has to lie where that does, unless
+    # the program does so itself.
+    own = _classes_in(tokens, ("cuda", "::", "std", "{"))
+    inside = {name for names in own.values() for name in names}
+    for place, names in _classes_in(tokens, ("std", "{")).items():
+        if not names & inside:
+            edited.replace(tokens[place].start, tokens[place].end, "cuda::std")
     for directive in directives:
         header = _include(directive.text)
-        if header and not header.startswith(_DEVICE_HEADERS):
+        known = header.startswith(_DEVICE_HEADERS) and not _PART_OF_NVRTCS.match(header)
+        if header and not known:
             edited.replace(directive.start, directive.end)
         elif (mark := _line_mark(directive.text)) is not None:
             edited.replace(directive.start, directive.end, mark)
     return edited.result(), tuple(doubtful)
+
+
+def _classes_in(tokens: Sequence[Token], path: tuple[str, ...]) -> dict[int, set[str]]:
+    """Return the classes that each namespace of a path names, by where its path begins."""
+    found = {}
+    for index, token in enumerate(tokens):
+        first, last = index + 1, index + len(path)
+        if token.text != "namespace" or path != tuple(one.text for one in tokens[first : last + 1]):
+            continue
+        body = tokens[last : closing(tokens, last)]
+        heads = itertools.pairwise(body)
+        found[first] = {after.text for one, after in heads if one.text in _CLASS_KEYS}
+    return found
 
 
 def _line_mark(directive: str) -> str | None:

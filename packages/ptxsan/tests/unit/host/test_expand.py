@@ -8,19 +8,21 @@ from pathlib import Path
 import pytest
 
 from ptxsan.errors import CompileError
-from ptxsan.host.expand import Source, expand
+from ptxsan.host.expand import Source, asks_for_nvrtc, expand
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
 
-def _expanded(folder: Path, text: str, *, arch: str = "sm_80", **files: str) -> str:
+def _expanded(
+    folder: Path, text: str, *, arch: str = "sm_80", nvrtc: bool = False, **files: str
+) -> str:
     (folder / "theirs").mkdir()
     main = folder / "theirs" / "k.cu"
     main.write_text(text)
     for name, content in files.items():
         (folder / "theirs" / f"{name}.cuh").write_text(content)
     (folder / "scratch").mkdir()
-    return expand(Source(path=main), folder / "scratch", arch=arch)
+    return expand(Source(path=main), folder / "scratch", arch=arch, nvrtc=nvrtc)
 
 
 def test_own_macros_and_headers_are_expanded_and_the_systems_stay(tmp_path: Path) -> None:
@@ -62,3 +64,23 @@ def test_a_header_that_a_macro_names_is_left_to_the_compiler(tmp_path: Path) -> 
     expanded = _expanded(tmp_path, text)
     assert "#include <cuda/std/utility>" in expanded
     assert expanded.index("before") < expanded.index("#include") < expanded.index("after")
+
+
+def test_device_code_is_what_its_headers_have_for_nvrtc(tmp_path: Path) -> None:
+    text = "#if defined(__CUDACC_RTC__)\nint by_nvrtc;\n#else\nint by_nvcc;\n#endif\n"
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    assert "by_nvrtc" in _expanded(tmp_path / "a", text, nvrtc=True)
+    assert "by_nvcc" in _expanded(tmp_path / "b", text)
+    assert asks_for_nvrtc(tmp_path / "b" / "scratch")
+
+
+def test_what_a_program_leaves_out_for_nvrtc_is_there_where_nothing_stands_for_it(
+    tmp_path: Path,
+) -> None:
+    text = "#if !defined(__CUDACC_RTC__)\n#if 1\nint kept;\n#else\nint no;\n#endif\n#endif\n"
+    text += "#if !defined(__CUDACC_RTC__)\nint by_nvcc;\n#else\nint by_nvrtc;\n#endif\n"
+    expanded = _expanded(tmp_path, text, nvrtc=True)
+    assert "int kept;" in expanded
+    assert "int by_nvrtc;" in expanded
+    assert "by_nvcc" not in expanded

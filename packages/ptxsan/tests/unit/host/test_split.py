@@ -166,3 +166,30 @@ def test_the_device_keeps_declarations_that_types_ask_for_and_what_std_is_told()
     device = split(_LIBRARY).device
     assert "auto has_size(...) -> int;" in device
     assert "namespace cuda::std { template <> struct numeric_limits<lib::Loop>" in device
+
+
+def test_a_base_with_parentheses_makes_no_function_of_a_class() -> None:
+    text = "template <class T> struct is_a : constant<not (is_b<T>::value || is_c<T>::value)> {};\n"
+    device = split(text + "__global__ void k(int* y) { *y = is_a<int>::value; }\n").device
+    assert "struct is_a" in device
+
+
+def test_the_device_keeps_templates_of_the_hosts_whose_result_is_a_type() -> None:
+    text = "template <class T> __host__ auto made(T a) { return a + 1; }\nvoid host_alone() {}\n"
+    device = split(text + "__global__ void k(decltype(made(1)) n) {}\n").device
+    assert "auto made(T a) { return a + 1; }" in device
+    assert "__host__" not in device
+    assert "host_alone" not in device
+
+
+def test_a_comparison_within_a_type_assigns_nothing() -> None:
+    text = "template <int a, int b> __device__ constant<a == b> same(R<a>, R<b>) { return {}; }\n"
+    device = split(text + "int host_alone() { return 1; }\n__global__ void k() {}\n").device
+    assert "same(R<a>, R<b>) { return {}; }" in device
+    assert "host_alone" not in device
+
+
+def test_a_call_in_the_arguments_of_a_specialisation_makes_no_function_of_it() -> None:
+    text = "template <class T> struct built<T, enable_if_t<(is_a<T>) && fits<T>()>> { int n; };\n"
+    device = split(text + "__global__ void k() {}\n").device
+    assert "struct built<T" in device
