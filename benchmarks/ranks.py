@@ -26,6 +26,7 @@ from tests.zoo.judging import Gate  # noqa: E402
 from tests.zoo.ranks.faults import (  # noqa: E402
     FAULTS,
     FAULTS_OF_GRAPHS,
+    FAULTS_OF_LATE_KERNELS,
     FAULTS_OF_STREAMS,
     FAULTS_OF_TRITON,
     OPERATORS,
@@ -53,6 +54,7 @@ def main() -> int:
     planted = (
         *FAULTS,
         *FAULTS_OF_TRITON,
+        *FAULTS_OF_LATE_KERNELS,
         *(FAULTS_OF_STREAMS if device == "cuda" else ()),
         *(FAULTS_OF_GRAPHS if with_graphs else ()),
     )

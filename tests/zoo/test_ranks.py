@@ -18,9 +18,17 @@ from cuassay.checks.ranks.late import Rank001
 from cuassay.formats import load_candidate
 from cuassay.model.device import CPU
 from cuassay.model.outcome import Finding
+from cuassay.model.steps import CallRanks
 from tests.support.fake_trial import judged, run_one
 from tests.support.ranked import findings, function_of, ranked, trial_of
-from tests.zoo.ranks.faults import FAULTS, FAULTS_OF_TRITON, OPERATORS, TWINS, Fault
+from tests.zoo.ranks.faults import (
+    FAULTS,
+    FAULTS_OF_LATE_KERNELS,
+    FAULTS_OF_TRITON,
+    OPERATORS,
+    TWINS,
+    Fault,
+)
 
 CHECKS = (Rank002(), Rank001(), Api001(), Num001())
 
@@ -55,7 +63,7 @@ def first_findings(path: Path, twin: str, folder: Path) -> list[Finding]:
         return list(judged(check, trial, scenario, run_one(trial, called, scenario)))
 
 
-@pytest.mark.parametrize("twin", ["triton_flags", "triton_norm"])
+@pytest.mark.parametrize("twin", ["triton_flags", "triton_norm", "triton_push"])
 def test_a_twin_in_triton_is_right(twin: str, tmp_path: Path) -> None:
     found = first_findings(TWINS / f"{twin}.py", twin, tmp_path)
     assert not [one.message for one in found]
@@ -67,3 +75,31 @@ def test_a_planted_bug_in_triton_is_found(fault: Fault, tmp_path: Path) -> None:
     path.write_text(fault.text)
     found = first_findings(path, fault.twin, tmp_path / "build")
     assert "the worst element's error is" in found[0].message
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_LATE_KERNELS, ids=lambda fault: fault.name)
+def test_a_rank_that_is_late_in_its_kernel_shows_what_it_reads(
+    fault: Fault, tmp_path: Path
+) -> None:
+    trial = trial_of(OPERATORS[fault.twin])
+    late = [
+        scenario
+        for scenario in Rank001().propose(trial)
+        if scenario.cases[0].axes["ranks"] == 2
+        and any(isinstance(step, CallRanks) and step.busy_ms for step in scenario.steps)
+    ]
+    shown = []
+    for name, text in (("fault", fault.text), ("twin", (TWINS / f"{fault.twin}.py").read_text())):
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        candidate = load_candidate(str(path), trial.problem)
+        built = build.load(candidate, trial.problem, device=CPU, folder=tmp_path / name)
+        with ranked(built.call, trial) as called:
+            found = [
+                one
+                for scenario in late
+                for one in judged(Rank001(), trial, scenario, run_one(trial, called, scenario))
+            ]
+        shown.append(len(found))
+    assert shown[0]
+    assert not shown[1]

@@ -8,9 +8,12 @@ from pathlib import Path
 TWINS = Path(__file__).parent / "twins"
 # The operator of the catalogue that a twin computes, where it has another name.
 OPERATORS = dict.fromkeys(
-    ("one_shot", "symmetric", "functional", "symmetric_operators", "side_stream", "triton_flags"),
+    (
+        "one_shot", "symmetric", "functional", "symmetric_operators", "side_stream",
+        "triton_flags", "triton_push",
+    ),
     "all_reduce",
-) | dict.fromkeys(("triton_norm", "narrow_sum"), "all_reduce_rmsnorm")
+) | dict.fromkeys(("triton_norm", "narrow_sum"), "all_reduce_rmsnorm")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -460,6 +463,16 @@ FAULTS_OF_TRITON = (
         "    _meet(flags, 2 * call + 1, rank, RANKS)\n",
         "",
         lesson=_NO_WAIT,
+    ),
+)
+# What shows where a rank is late in the middle of its kernel.
+FAULTS_OF_LATE_KERNELS = (
+    _fault(
+        "one_place_for_all_calls",
+        "triton_push",
+        "_BLOCK, _PLACES = 1024, 2",
+        "_BLOCK, _PLACES = 1024, 1",
+        lesson=_STALE,
     ),
 )
 # What only a GPU shows: a CPU has no streams.

@@ -178,7 +178,10 @@ class Meanwhile(Protocol):
 
     waited: bool
     beside: bool
-    turns: int
+
+    @property
+    def turns(self) -> int:
+        """After how many turns of blocks they have theirs."""
 
     def wait(self, *, moved: bool) -> bool:
         """Let them have their turn; return whether to look at memory again.

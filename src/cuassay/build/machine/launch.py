@@ -54,6 +54,9 @@ _LIMIT_S = 50.0  # of one call: a little less than a step may take
 _FUEL_BESIDE_RANKS = 16  # iterations of a loop in one turn of a block
 # Of blocks, until other ranks have one: a loop that counts while it waits never stands still.
 _TURNS_BESIDE_RANKS = 256
+# A late rank's kernel stops so often, at barriers and in loops, and so long: meanwhile another rank
+# ends its call and begins the next one.
+_LATE_PAUSES, _LATE_PAUSE_S = 24, 0.05
 _LEAST_PAUSE_S, _MOST_PAUSE_S = 0.0002, 0.005  # between two looks at memory of other ranks
 _FATAL = {
     "deadlock": "the launch timed out and was terminated",
@@ -64,6 +67,7 @@ _FATAL = {
 
 # The file (by its descriptor) that ranks with symmetric memory lock while a kernel runs in it.
 lock_of_ranks: int | None = None
+is_late = False  # whether this process is a rank that the others are ahead of
 
 
 class LaunchFault(RuntimeError):
@@ -74,14 +78,20 @@ class LaunchFault(RuntimeError):
 class _OtherRanks:
     """What a launch waits with whose blocks all wait for memory: other ranks may change it.
 
-    It never gives up. Who started the ranks sees that none of them goes on, and ends them.
+    It never gives up. Who started the ranks sees that none of them goes on, and ends them. With
+    `pauses` the launch is that of a late rank: it stops after every turn, so often.
     """
 
     lock: int
+    pauses: int = 0
     waited: bool = False
     beside: bool = True
-    turns: int = _TURNS_BESIDE_RANKS
     _pause_s: float = _LEAST_PAUSE_S
+
+    @property
+    def turns(self) -> int:
+        """After how many turns of blocks others have one."""
+        return 1 if self.pauses else _TURNS_BESIDE_RANKS
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -95,6 +105,10 @@ class _OtherRanks:
     def wait(self, *, moved: bool) -> bool:
         """Give way to other processes, the longer the longer nothing changes."""
         self.waited = True
+        if moved and self.pauses:
+            self.pauses -= 1
+            time.sleep(_LATE_PAUSE_S)
+            return True
         self._pause_s = _LEAST_PAUSE_S if moved else min(2 * self._pause_s, _MOST_PAUSE_S)
         time.sleep(self._pause_s)
         return True
@@ -418,14 +432,16 @@ class MachineLauncher:
             raise not_covered(launch.kernel, f"the call's launches take more than {_LIMIT_S:g} s")
         # Numbers alone are wanted here: what else can be said is said by the judge's own run.
         options = Options(shadow=False, races=False, optimise=False, limit_s=left_s)
+        others = None
         if lock_of_ranks is not None:  # who waits for another rank notes it soon
-            options = replace(options, fuel=_FUEL_BESIDE_RANKS)
+            options = replace(options, fuel=1 if is_late else _FUEL_BESIDE_RANKS)
+            others = _OtherRanks(lock_of_ranks, pauses=_LATE_PAUSES if is_late else 0)
         try:
             return run(
                 self.module(ptx),
                 prepared(launch, self.arena),
                 options=options,
-                meanwhile=None if lock_of_ranks is None else _OtherRanks(lock_of_ranks),
+                meanwhile=others,
             )
         except LaunchError as error:
             raise LaunchFault(f"CUDA error: invalid configuration argument: {error}") from None

@@ -20,7 +20,8 @@ from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.problem import TensorSpec
-from cuassay.model.steps import Upstream
+from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Backward, Upstream
 from cuassay.model.trace import Exited, Garbled, Killed, ResultItem, ScenarioResult, Termination
 from cuassay.model.verdict import Profile
 from tests.support.fake_trial import (
@@ -101,6 +102,23 @@ def test_partial_sums_have_no_room_for_a_large_call(most: int) -> None:
     found = found_of(few, row_products(most=most))
     assert [one.finding_class for one in found] == [FindingClass.WRONG] * (most > 4096)
     assert found_of(kernel(right), row_products(most=most)) == []
+
+
+def test_large_calls_ask_for_gradients_that_add_up_along_the_axis() -> None:
+    (large,) = [one for one in scenarios(row_products(most=1 << 16)) if _is_large(one)]
+    assert {step.wanted for step in large.steps if isinstance(step, Backward)} == {("w",)}
+    pointwise = problem(
+        "doubled",
+        axes=[axis("rows", maximum=1 << 16), axis("cols", maximum=1 << 16)],
+        inputs=[tensor("x", "rows", "cols")],
+        outputs=[tensor("y", "rows", "cols")],
+        workloads=[{"rows": 16, "cols": 32}],
+    )
+    assert not any(map(_is_large, scenarios(FakeTrial(pointwise, lambda x: 2 * x))))
+
+
+def _is_large(scenario: Scenario) -> bool:
+    return scenario.cases[0].label.startswith("large ")
 
 
 def test_nan_rejects_and_a_wrong_shape_cannot_pass_torch() -> None:

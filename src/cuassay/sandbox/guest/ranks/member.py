@@ -76,14 +76,6 @@ class Place:
         return self.rank // self.groups
 
 
-def _let_kernels_meet(folder: Path) -> None:
-    """Let kernels that the PTX machine executes wait for what those of other ranks write."""
-    from cuassay.build.machine import launch
-
-    if launch.lock_of_ranks is None:
-        launch.lock_of_ranks = os.open(folder / "kernels", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-
-
 def takes_group(function: Callable[..., object]) -> bool:
     """Whether a function of a rank has a parameter `group`."""
     try:
@@ -134,6 +126,7 @@ class Member:
         self._filled: dict[int, _Moment] = {}
         self._count = 0
         self._options: dict[str, Any] = {}
+        self._kernels_meet = False
         self._returned: list[list[tuple[str, object]]] = []
         self._inputs: list[list[Any]] = []
 
@@ -149,7 +142,7 @@ class Member:
             open_world(self, rank=place.rank, size=place.world, store=store)
             on_gpu = place.device.on_gpu
             folder = Path(place.store).parent
-            met = (lambda: None) if on_gpu else lambda: _let_kernels_meet(folder)
+            met = (lambda: None) if on_gpu else lambda: self._let_kernels_meet(folder)
             shared = symmetric.install(folder, on_gpu=on_gpu, met=met)
             install_operators(shared, key="CUDA" if on_gpu else "CPU")
         if place.groups > 1:
@@ -160,6 +153,15 @@ class Member:
             self._options["group"] = made[place.group]
         elif takes_group(self._function):
             self._options["group"] = dist.group.WORLD
+
+    def _let_kernels_meet(self, folder: Path) -> None:
+        """Let kernels that the PTX machine executes wait for what those of other ranks write."""
+        from cuassay.build.machine import launch
+
+        self._kernels_meet = True
+        if launch.lock_of_ranks is None:
+            made = os.open(folder / "kernels", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+            launch.lock_of_ranks = made
 
     def serve(self) -> None:
         """Serve until the other side is gone."""
@@ -313,7 +315,12 @@ class Member:
         ]
 
     def _be_busy(self, milliseconds: float) -> None:
-        if self._place.device.on_gpu and milliseconds:
+        """Let a GPU do other work first; without one kernels that meet others' are slow."""
+        if self._kernels_meet:
+            from cuassay.build.machine import launch
+
+            launch.is_late = milliseconds > 0
+        elif self._place.device.on_gpu and milliseconds:
             torch.cuda._sleep(round(milliseconds * _CYCLES_A_MS))  # type: ignore[no-untyped-call]
 
     def _on_device(self, sent: Sequence[Sent], stream: torch.cuda.Stream | None) -> list[Any]:
