@@ -106,6 +106,9 @@ class Rounder(Protocol):
     def one_of(self, orders: Makes) -> Tensor:
         """Return a result as one of its orders makes it, the first one being the reference's."""
 
+    def form_of(self, forms: Makes) -> Tensor:
+        """Return a function as it is fused, the first one, or as its steps make it."""
+
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return a float32 tensor as an operation reads it that a 16-bit one goes into as well."""
 
@@ -146,6 +149,10 @@ class Drawn:
     def one_of(self, orders: Makes) -> Tensor:
         """Return a result in the order of the draw."""
         return self.noise.one_of(orders)
+
+    def form_of(self, forms: Makes) -> Tensor:
+        """Return what the steps make, which err by more."""
+        return forms[-1]()
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest."""
@@ -206,9 +213,13 @@ class Stored:
             if dtype is None or not isinstance(x, Tensor) or self._kind(x) is not _Kind.LOW:
                 return NotImplemented
             grid = GRIDS[dtype]
-            return WRITTEN_OUT[asked.name](
+            made = WRITTEN_OUT[asked.name](
                 named, lambda step: self._rounder.intermediate(step, grid)
             )
+            # A fused function stores its result alone.
+            if isinstance(made, Tensor):
+                return self._rounder.form_of([asked.run, lambda: made])
+            return made
         if self.family.intermediates is None or asked.name not in ARITHMETIC:
             return NotImplemented
         grid = GRIDS[self.family.intermediates]

@@ -150,6 +150,8 @@ class _Made:
             made = torch.where(together(which), orders[place](), made)
         return made
 
+    form_of = one_of
+
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest, if the program casts what it reads beside others."""
         return self._rounded(values, grid, [one.casts for one in self._programs])
