@@ -88,10 +88,8 @@ def _gelu(x: Tensor, y: Tensor) -> Tensor:
 @row(COMPOSITES, "silu")
 @_pointwise
 def _silu(x: Tensor, y: Tensor) -> Tensor:
-    """x times the sigmoid, with that one's errors: by tanh it errs by u / 2 of its tail."""
     rest = (1.0 - torch.sigmoid(x)).mul_(x)
-    square = (2 * rest.square_() + 8.0).mul_(moderate(y).square())
-    return square.addcmul_(x, x, value=0.25).sqrt_()
+    return (2 * rest.square_() + 8.0).sqrt_().mul_(moderate(y).abs())
 
 
 @row(COMPOSITES, "sigmoid")
