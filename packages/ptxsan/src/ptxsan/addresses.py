@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ptxsan.launch import Buffer, Launch, Pointer, TensorMap
+from ptxsan.launch import Buffer, Launch
 
 
 def reached(launch: Launch) -> list[Buffer]:
@@ -14,12 +14,9 @@ def reached(launch: Launch) -> list[Buffer]:
 
     A word of memory that equals an address counts as one: what is returned may be too much.
     """
-    pointers = [one for one in launch.arguments if isinstance(one, Pointer)]
-    pointers += [one.pointer for one in launch.arguments if isinstance(one, TensorMap)]
-    pointers += [one for _, _, one in launch.pointers_inside]
     left = sorted((one for one in launch.buffers if one.address), key=lambda one: one.address)
     found: dict[int, Buffer] = {}
-    pending = [one.buffer for one in pointers]
+    pending = [one.buffer for one in launch.pointers()]
     while pending:
         buffer = pending.pop()
         if id(buffer) not in found:
@@ -40,9 +37,8 @@ def led_to(buffer: Buffer, known: Sequence[Buffer]) -> Iterator[Buffer]:
     first = np.array([one.address for one in known], np.uint64)
     last = first + np.array([one.data.nbytes for one in known], np.uint64)
     words = words[(words >= first[0]) & (words <= last.max())]
-    places = np.unique(np.searchsorted(first, words, side="right")) - 1
-    for place in places:
+    places = np.searchsorted(first, words, side="right") - 1
+    for place in np.unique(places):
         one = known[int(place)]
-        inside = words[np.searchsorted(first, words, side="right") - 1 == place]
-        if not one.data.nbytes or bool((inside <= last[place]).any()):
+        if not one.data.nbytes or bool((words[places == place] <= last[place]).any()):
             yield one

@@ -215,8 +215,7 @@ class Describer:
 
     def _at(self, space: int, address: int) -> tuple[str, int]:
         if space == L.S_GLOBAL:
-            index = (address >> L.REGION_SHIFT) - L.FIRST_REGION
-            found = self._state.allocation(index)
+            found = self._state.holding(address)
             return f"buffer '{source_name(found.name)}'", address - found.base
         place = address & ((1 << 27) - 1)
         below = [each for each in self._shared if each.address <= place]

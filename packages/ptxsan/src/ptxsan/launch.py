@@ -230,6 +230,12 @@ class Launch:
     textures: tuple[Texture, ...] = ()
     parts: tuple[Part, ...] = ()
 
+    def pointers(self) -> list[Pointer]:
+        """Return the pointers among the arguments, in tensor maps and inside of structures too."""
+        found = [one for one in self.arguments if isinstance(one, Pointer)]
+        found += [one.pointer for one in self.arguments if isinstance(one, TensorMap)]
+        return found + [one for _, _, one in self.pointers_inside]
+
     def place(self, gid: int) -> tuple[Part | None, Dim3, Dim3]:
         """Return the block and the thread of a number in the grid, and which of the parts."""
         block, thread = divmod(gid, math.prod(self.block))

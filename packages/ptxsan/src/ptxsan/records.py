@@ -100,6 +100,10 @@ class LaunchState:
             shadow=self.heap.shadow, meta=meta, base=base, writable=True,
         )  # fmt: skip
 
+    def holding(self, address: int) -> Allocation:
+        """Return the memory whose region holds an address of the machine."""
+        return self.allocation((address >> L.REGION_SHIFT) - L.FIRST_REGION)
+
     def at(self, address: int) -> tuple[Allocation | None, int]:
         """Return the allocation of a launch at an address, and how far behind its first byte."""
         number = (address >> L.REGION_SHIFT) - L.FIRST_REGION
@@ -129,10 +133,7 @@ def device_addresses(program: Program, launch: Launch) -> dict[int, int]:
 def buffers_of(launch: Launch) -> list[Buffer]:
     """Return the buffers of a launch, each once, in the order of its arguments."""
     found: dict[int, Buffer] = {}
-    pointers = [one for one in launch.arguments if isinstance(one, Pointer)]
-    pointers += [one.pointer for one in launch.arguments if isinstance(one, TensorMap)]
-    pointers += [one for _, _, one in launch.pointers_inside]
-    for one in (*(one.buffer for one in pointers), *launch.buffers):
+    for one in (*(one.buffer for one in launch.pointers()), *launch.buffers):
         found.setdefault(id(one), one)
     return list(found.values())
 

@@ -103,7 +103,7 @@ def fill(state: LaunchState, suspects: list[Record], places: list[Contexts]) -> 
 
 
 def _global_granule(state: LaunchState, one: Record) -> int:
-    found = state.allocation((one.address >> L.REGION_SHIFT) - L.FIRST_REGION)
+    found = state.holding(one.address)
     table = next(array for array in state.keep if array.ctypes.data == state.get64(L.ALLOCATIONS))
     shift = int(struct.unpack_from("<I", table.data, L.A_SHIFT)[0])
     return int(found.meta.ctypes.data) + 16 * ((one.address - found.base) >> shift)
