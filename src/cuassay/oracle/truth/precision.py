@@ -204,7 +204,8 @@ class Stored:
             assert stored is not None
             grid = GRIDS[stored]
             largest = sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
-            orders = rings(asked, lambda part: self._rounder.part(part, grid))
+            x, shape = asked.named["self"], largest.shape
+            orders = rings(x, shape, lambda part: self._rounder.part(part, grid))
             return self._rounder.one_of([lambda: largest, *orders])
         if asked.name in WRITTEN_OUT:
             # Return a function in the steps of a model's code.

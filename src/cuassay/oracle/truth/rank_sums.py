@@ -60,10 +60,9 @@ def sum_of_ranks(asked: Operation, stored: Callable[[Tensor], Tensor], grid: Gri
     return total
 
 
-def rings(asked: Operation, stored: Callable[[Tensor], Tensor]) -> Makes:
-    """Return what makes the sum in the order of a ring, from each of its ranks on."""
-    x: Tensor = asked.named["self"]
-    ranks, shape = x.shape[0], asked.run().shape
+def rings(x: Tensor, shape: torch.Size, stored: Callable[[Tensor], Tensor]) -> Makes:
+    """Return what adds the ranks' parts `x` in a ring's order, from each rank on, to a `shape`."""
+    ranks = x.shape[0]
 
     def make(first: int) -> Tensor:
         total = x[first]
