@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.judge.decide import benchmark_rule
-from cuassay.judge.decide.exchanges import idle_parts
+from cuassay.judge.decide.exchanges import IdleParts, idle_parts
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
 from cuassay.judge.decide.required import decide_required
 from cuassay.judge.decide.scope import scope_of
@@ -110,6 +110,7 @@ def decide_trial(
             "parts of the code that decide nothing",
             lambda: idle_parts(trial, bench.candidate, executor.exchanged, checked, reached),
         )
+    idle = idle or IdleParts()
     scope = scope_of(
         trial,
         checked.right,
@@ -118,9 +119,10 @@ def decide_trial(
         launches=bench.machine.count(),
         unreached=(
             *unreached_code(bench.candidate, reached),
-            *(idle or ()),
+            *idle.unreached,
             *unreached_in_kernels(bench.candidate, bench.machine.executed),
         ),
+        shared=idle.shared,
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
     )
     of_ranks = ranks_condition(
