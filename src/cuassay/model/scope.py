@@ -153,8 +153,8 @@ def _short(scope: Scope, *, streams: bool) -> dict[str, str]:
     if scope.power_missing:
         found[POWER] = f"not measured: {scope.power_missing}"
     gpu = [one for one in scope.families if "STREAM001" in one.codes]
-    if scope.shared and gpu:
-        found[THREADS] = f"not tried at once, and calls share {_code_words(scope.shared)}"
+    if scope.shared:
+        found[THREADS] = f"calls at once work in the same memory: {_code_words(scope.shared)}"
     if gpu and streams:
         found[STREAMS] = "not tried without an NVIDIA GPU: side streams, threads, CUDA graphs"
     large = [one for one in scope.families if "BIG001" in one.codes]

@@ -105,13 +105,10 @@ def test_streams_are_a_condition_of_kernels_that_no_gpu_ran() -> None:
     assert "not run: STREAM001, GRAPH001 (needs a GPU)" in scope_lines(scope)
 
 
-def test_memory_that_calls_share_is_a_condition_where_no_threads_were_tried() -> None:
+def test_memory_that_calls_share_is_a_condition() -> None:
     shared = (Unreached(file="k.py", line=3, last=3, test="WORK"),)
-    tried = dataclasses.replace(_COVERED, shared=shared)
-    assert scope_conditions(tried, streams=False) == ()
-    family = FamilyScope(codes=("STREAM001",), titles=("a",), reason="needs a GPU")
-    scope = dataclasses.replace(tried, families=(family,))
-    told = "threads: not tried at once, and calls share k.py:3 (WORK)"
+    scope = dataclasses.replace(_COVERED, shared=shared)
+    told = "threads: calls at once work in the same memory: k.py:3 (WORK)"
     assert scope_conditions(scope, streams=False) == (told,)
     assert "shared by calls: k.py:3 (WORK)" in "\n".join(scope_lines(scope))
 

@@ -296,14 +296,18 @@ def _serving(tree: ast.Module, idle: Sequence[ast.expr]) -> Iterator[ast.Assign]
 def _named_kept(
     source: SourceFile, tree: ast.Module, kept: Mapping[str, frozenset[Span]], lead: str = ""
 ) -> Iterator[Unreached]:
-    """Return expressions that came to a tensor of an earlier call."""
+    """Return expressions that came to a tensor of an earlier call, each text once."""
+    texts = set[str]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.expr) and span_of(node) in kept.get(source.path, ()):
+        if not isinstance(node, ast.expr) or span_of(node) not in kept.get(source.path, ()):
+            continue
+        if (text := ast.unparse(node)) not in texts:
+            texts.add(text)
             yield Unreached(
                 file=source.path,
                 line=node.lineno,
                 last=node.end_lineno or node.lineno,
-                test=cleaned_text(f"{lead}{ast.unparse(node)}", _TEXT),
+                test=cleaned_text(f"{lead}{text}", _TEXT),
             )
 
 
