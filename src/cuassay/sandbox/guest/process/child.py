@@ -191,27 +191,30 @@ class _Lines:
     """
 
     def __init__(self, sources: str, *, values: bool) -> None:
-        self._noting = (*([watch(sources)] if values else []), follow(sources))
+        self._lines, self._values = follow(sources), watch(sources) if values else None
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
         """Note what the block runs of what lies below the folder of the sources."""
-        for begin, *_ in self._noting:
-            begin()
+        if self._values is not None:
+            self._values[0]()
+        self._lines[0]()
         try:
             yield
         finally:
-            for _, end, *_ in self._noting:
-                end()
+            self._lines[1]()
+            if self._values is not None:
+                self._values[1]()
 
     def found(self) -> dict[str, Any]:
         """Return what was noted and not yet returned."""
-        return {name: said for _, _, found, *_ in self._noting for name, said in found().items()}
+        return self._lines[2]() | ({} if self._values is None else self._values[2]())
 
     def forget(self) -> None:
         """Begin anew."""
-        for _, _, _, forget, *_ in self._noting:
-            forget()
+        self._lines[3]()
+        if self._values is not None:
+            self._values[3]()
 
 
 class Worker:
