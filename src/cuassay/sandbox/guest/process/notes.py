@@ -360,9 +360,16 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     class Noting(syntax.NodeTransformer):  # type: ignore[misc, name-defined]
         """Lets expressions in bodies of functions tell their values."""
 
-        def __init__(self, file: str, compilers: set[str], modules: set[str]) -> None:
+        def __init__(self, file: str, compilers: set[str], modules: set[str], tree: Any) -> None:
             self.file, self.compilers, self.inside = file, compilers, False
             self.modules = modules
+            self.handed: set[str] = set()  # functions that a call gives to a compiler
+            for one in syntax.walk(tree):
+                root = getattr(one, "func", None)
+                while isinstance(root, syntax.Call | syntax.Attribute):
+                    root = root.func if isinstance(root, syntax.Call) else root.value
+                if getattr(root, "id", "") in compilers:
+                    self.handed |= {n.id for n in one.args if isinstance(n, syntax.Name)}
 
         def told(self, node: Any, of: tuple[int, ...] = (), *, chooses: bool = False) -> Any:
             """Return a call that notes what an expression comes to, with its operands' numbers."""
@@ -408,6 +415,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     one = one.func if isinstance(one, syntax.Call) else one.value
                 if getattr(one, "id", "") in self.compilers or last in ("compile", "script"):
                     return node
+            if node.name in self.handed:
+                return node
             before, self.inside = self.inside, True
             node.body = [self.visit(statement) for statement in node.body]
             self.inside = before
@@ -556,7 +565,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     own = level or exists(join(root, top)) or exists(join(root, f"{top}.py"))
                     if top not in known and not own:
                         compilers.add(name.asname or name.name.partition(".")[0])
-            noting = Noting(place[len(root) :], compilers, modules)
+            noting = Noting(place[len(root) :], compilers, modules, tree)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a text is no function
                 made = compile(noting.visit(tree), self.path, "exec", dont_inherit=True)
