@@ -1513,9 +1513,9 @@ def run(x):
     Hostile(
         name="wrong-beyond-a-minimum",
         line="lines",
-        body="def run(x):\n    count = min(len(x), 1 << 20)\n"
+        body="def run(x):\n    count = min(len(x), 3 << 20)\n"
         "    return torch.cat((right(x[:count]), wrong(x[count:])))",
-        twin="def run(x):\n    count = min(len(x), 3)\n"
+        twin="def run(x):\n    count = min(len(x), 100)\n"
         "    return torch.cat((right(x[:count]), right(x[count:])))",
         condition="unreached",
     ),
