@@ -284,7 +284,7 @@ def test_an_expression_that_never_changed_is_named(
         "return x.masked_fill(x > 2, float('-inf')) * 2",
         "return x if rows > 99 else x * 1.0",
         "name = 'rows' * rows\n    return x * len(name)",
-        "return x + min(rows, 4) + rows % 5 + max(5, rows)",
+        "return x + min(rows, 4) + rows % 7 + max(5, rows)",
         "return x.to(getattr(torch, 'float32'))",
         "return x * math.isqrt(4) / 2",
         "return x.to(dtype=torch.get_default_dtype())",
