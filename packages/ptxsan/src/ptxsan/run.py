@@ -526,12 +526,7 @@ class _Run:
             alone = self._meanwhile.alone() if self._meanwhile else contextlib.nullcontext()
             with alone, within(left_s, stop):
                 started = time.perf_counter()
-                others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
-                for thread in others:
-                    thread.start()
-                ended = work(places[0])
-                for thread in others:
-                    thread.join()
+                ended = _side_by_side([functools.partial(work, one) for one in places], stop)
             run_s += time.perf_counter() - started
             moved = ended == _MOVED
             if ended == _STUCK and self._meanwhile is None:
@@ -599,6 +594,27 @@ class _Run:
                 n for n, one in enumerate(self._launch.parts) if state.ended(n) < one.blocks
             ),
         )  # fmt: skip
+
+
+def _side_by_side(works: Sequence[Callable[[], int]], stop: Callable[[], None]) -> int:
+    """Return what the first of several host threads' work returns, once all of them have ended.
+
+    Their memory goes with the caller: an exception on the way (a signal's) ends them first.
+    """
+    others = [threading.Thread(target=one) for one in works[1:]]
+    try:
+        for thread in others:
+            thread.start()
+        found = works[0]()
+        for thread in others:
+            thread.join()
+    except BaseException:
+        stop()
+        for thread in others:
+            if thread.ident is not None:
+                thread.join()
+        raise
+    return found
 
 
 def _depends_on_order(state: LaunchState) -> bool:
