@@ -28,7 +28,7 @@ from ptxsan import (
     roles,
     watching,
 )
-from ptxsan.codegen import Code, generate
+from ptxsan.codegen import Code, decides, generate, outcome_at
 from ptxsan.compile import Compiled, compile_code
 from ptxsan.deadlines import within
 from ptxsan.emit.calls import TOO_DEEP_CODE
@@ -555,6 +555,12 @@ class _Run:
             if state.covered[index]
             for one in loaded.program.body[block.start : block.end]
         )
+        outcomes = {
+            one.line: frozenset(held for held in (False, True) if state.covered[at + held])
+            for site, one in enumerate(loaded.program.body)
+            if decides(one)
+            for at in (outcome_at(loaded.program, site),)
+        }
         need = budget.of(loaded.program, loaded.code, self._launch, self._options)
         statistics = Statistics(
             lane_instructions=state.get64(L.EXECUTED),
@@ -563,6 +569,7 @@ class _Run:
             state_bytes=need.state_bytes,
             kernel_bytes=need.kernel_bytes,
             executed_lines=lines,
+            outcomes=outcomes,
         )
         schedule = self._options.schedule
         if schedule == "random":
