@@ -326,7 +326,13 @@ class _Run:
             again = self._again(self._watch, suspects)
             runs.append((again, list(describe.records(again.state))))
         stopped = next((one.inconclusive for one, _ in runs if one.inconclusive), None)
-        findings = self._described(runs, ended=stopped is None)
+        program = self._loaded.program
+        records = [one for _, each in runs for one in each]
+        unused = self._unused_loads(records, runs[0][0].state) if stopped is None else frozenset()
+        findings = []
+        for one, records in runs:
+            describer = describe.Describer(program, self._launch, one.state, unused)
+            findings += [found for one in records for found in describer.findings(one)]
         findings += coalescing.advice(self._loaded.program, self._launch, first.state)
         left_out += [_LENIENT] if any(one.lenient for one in self._passes) else []
         run_s = sum(one.run_s for one in self._passes)
@@ -365,18 +371,6 @@ class _Run:
             if one.kind in _ABOUT_ORDER
         )
         return replace(other, findings=findings)
-
-    def _described(
-        self, runs: list[tuple[_Pass, list[Record]]], *, ended: bool
-    ) -> list[MachineFinding | None]:
-        program = self._loaded.program
-        found = [one for _, records in runs for one in records]
-        unused = self._unused_loads(found, runs[0][0].state) if ended else frozenset()
-        findings = []
-        for one, records in runs:
-            describer = describe.Describer(program, self._launch, one.state, unused)
-            findings += [found for one in records for found in describer.findings(one)]
-        return findings
 
     def _unused_loads(self, found: list[Record], state: LaunchState) -> frozenset[int]:
         """Return the racing loads whose values reach nothing, by running the launch without."""
