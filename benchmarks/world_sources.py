@@ -80,7 +80,8 @@ class _Taken:
         for used in sorted(at_once):
             self.take(module, used)
         self.parts.append(ast.unparse(ast.fix_missing_locations(node)))
-        later = set(_names(node, inside=True)) & known.keys() - {name} - at_once
+        own = _own_names(node) if isinstance(node, ast.FunctionDef) else set()
+        later = set(_names(node, inside=True)) & known.keys() - {name} - at_once - own
         self.later += [(module, used) for used in sorted(later)]
 
     def _bind(self, name: str, home: Module) -> None:
@@ -171,6 +172,13 @@ def _names(node: ast.AST, *, inside: bool) -> Iterator[str]:
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, ast.AST):
                 yield from _names(one, inside=inside)
+
+
+def _own_names(function: ast.FunctionDef) -> set[str]:
+    """Return what a function binds itself: a script may have a name for something else."""
+    found = {one.arg for one in ast.walk(function) if isinstance(one, ast.arg)}
+    names = (one for one in ast.walk(function) if isinstance(one, ast.Name))
+    return found | {one.id for one in names if isinstance(one.ctx, ast.Store)}
 
 
 @cache

@@ -84,6 +84,16 @@ def test_a_definition_is_taken_with_what_it_names(packages: Path, kernels: Modul
     assert names["Layer"]()(3.0) == 6.0  # type: ignore[operator]
 
 
+def test_a_name_that_a_function_binds_itself_is_not_the_scripts(
+    packages: Path, kernels: ModuleType
+) -> None:
+    script = "def total(a):\n    for b in a:\n        c = b\n    return c\n\n\na = lost\nb = a.c\n"
+    (packages / "models" / "script.py").write_text(script)
+    names: dict[str, object] = {}
+    exec(kernels.extract(packages, ["models.script:total"]), names)
+    assert names["total"]([1, 2]) == 2  # type: ignore[operator]
+
+
 def test_a_name_that_is_not_there_is_an_error(packages: Path, kernels: ModuleType) -> None:
     with pytest.raises(LookupError, match=r"models\.toy\.model does not define 'Lost'"):
         kernels.extract(packages, ["models.toy.model:Lost"])

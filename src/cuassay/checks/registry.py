@@ -109,6 +109,15 @@ DECIDED_BY = {
     "threads": ("STREAM001",),
     "training-mode": ("API005",),
 }
+# What an acceptance rests on at least: of each row one check must have judged something.
+LEAST = {
+    "the numbers of a plain call": ("NUM001",),
+    "what a call returns": ("API002",),
+    "its inputs after a call": ("API001",),
+    "later calls in one process": ("STATE001",),
+    "other sizes": ("SHP001", "SHP002", "NUM002"),
+    "memory around its tensors": ("MEM002", "MEM001"),
+}
 _ENDINGS = ("BUILD001", "RUN001", "RUN002", "RUN003", "RUN004", "RUN005", "RUN006", "RUN007")
 
 

@@ -86,6 +86,7 @@ async def run_checks(
         reference.control,
         tried,
         teller,
+        planned=[check.code for check in bench.plan.checks],
         stop=job.stop,
         several=bool(beside),
         budget=bench.budget,
@@ -184,12 +185,14 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
     order = {report.code: number for number, report in enumerate(told)}
     examined = sorted(lanes.examined, key=lambda one: order.get(one.report.code, 0))
     plain = next((one for one in examined if one.report.code == "NUM001"), None)
+    # Those that the trial's own end cut are told of by its budget.
+    short = {one.report.code for one in examined if one.cut_short} - bench.budget.cut.keys()
     return Checked(
         reports=tuple(sorted(told, key=lambda report: place.get(report.code, 0))),
         # Others make answers wrong by design, with kernels disarmed say.
         graded=tuple(c for e in examined if e.report.code in grades for c in e.comparisons),
         never_judged=plain.never_judged if plain is not None else {},
-        cut_short=tuple(sorted(one.report.code for one in examined if one.cut_short)),
+        cut_short=tuple(sorted(short)),
         built=lanes.built,
         gross=bool(lanes.over) and lanes.gross,
         power=measured,

@@ -17,7 +17,7 @@ import torch
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.decide.exchanges import idle_parts
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
-from cuassay.judge.decide.required import decide_required
+from cuassay.judge.decide.required import decide_least, decide_required
 from cuassay.judge.decide.scope import scope_of
 from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
 from cuassay.judge.decide.verdict import bind, decide, decide_proofs
@@ -129,6 +129,10 @@ def decide_trial(
     own = filter(None, (ruled.condition, of_ranks))
     stated = (*own, *scope_conditions(scope, streams=launches))
     decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
+    ended = {*bench.budget.missed, *bench.budget.cut}
+    more = bench.budget.reason if ended else "a larger --profile or --budget allows more"
+    short = {*ended, *checked.cut_short}
+    decision, reason = decide_least(decision, reason, reports, short=short, advice=more)
     if decision is Decision.ACCEPTED and ruled.undecided:
         decision, reason = Decision.INCONCLUSIVE, ruled.undecided
     wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.checks.needs import When
+from cuassay.checks.registry import LEAST
+from cuassay.errors import CannotJudgeError
 from cuassay.judge.decide.examine import BuildStopped, Examination, Examined, Rejected
 from cuassay.judge.decide.gross import PLAIN, first_calls, is_gross
 from cuassay.judge.domain import StateFrom
@@ -138,14 +140,15 @@ class Lanes:
         tried: SizeLog,
         teller: Teller,
         *,
+        planned: Collection[str],
         stop: Stop,
         several: bool,
         budget: TimeBudget,
     ) -> None:
-        """`stop` says what ends the trial before its last check."""
+        """`planned` are the codes of the checks; `stop` says what ends it before the last one."""
         self.budget = budget
         self.trial, self.control, self.tried, self.teller = trial, control, tried, teller
-        self._stop = stop
+        self._planned, self._stop = frozenset(planned), stop
         self.rejected = Rejected()
         self.gross = False  # the plain call is wrong on every input
         self.heavy = asyncio.Lock() if several else None
@@ -161,6 +164,21 @@ class Lanes:
         if self._stop is Stop.GROSS and self.gross:
             return "not run: a plain call is wrong on every input; --no-fail-fast runs this check"
         return ""
+
+    def hurries(self, check: Check) -> bool:
+        """Whether a check leaves its other scenarios out, for what an acceptance rests on waits.
+
+        One check whose truth takes long must not be all that was judged as the time ends.
+        """
+        unasked = self._planned - self.begun
+        waits = any(
+            not unasked.isdisjoint(codes) and self.begun.isdisjoint(codes)
+            for codes in LEAST.values()
+        )
+        if not waits or not self.budget.is_half_spent:
+            return False
+        self.budget.cut[check.code] = None
+        return True
 
     def skip(self, check: Check, why: str) -> None:
         """Report that a check did not run."""
@@ -271,6 +289,7 @@ class CheckLane:
             ahead=self.executor.ahead,
             room=self._room,
             note=partial(lanes.tried.note, check.code),
+            hurries=partial(lanes.hurries, check),
         )
 
     async def _run(self, check: Check) -> None:
@@ -281,8 +300,10 @@ class CheckLane:
         # On a GPU what is executed beside the others is judged last.
         waits = lanes.trial.device.on_gpu and check.needs.when is not When.EXECUTED
         if lanes.budget.is_spent or (waits and lanes.budget.is_nearly_spent):
-            lanes.budget.missed[check.code] = None
-            why = Skipped(reason=f"not run: {lanes.budget.reason}")
+            applicable = self._may_apply(check)
+            if applicable:
+                lanes.budget.missed[check.code] = None
+            why = Skipped(reason=f"not run: {lanes.budget.reason}", applicable=applicable)
             report = CheckReport(code=check.code, title=check.title, outcome=why)
             tell(CheckFinished(report=report))
             return
@@ -312,6 +333,22 @@ class CheckLane:
         lanes.examined.append(examined)
         if lanes.built:
             tell(CheckFinished(report=examined.report))
+
+    def _may_apply(self, check: Check) -> bool:
+        """Whether a check could have judged something, had there been time.
+
+        Of those that an acceptance rests on the check itself is asked; what it would have to run
+        for its answer is over at once.
+        """
+        trial = self._lanes.trial
+        if trial.problem.ranks is not None and not check.ranks:
+            return False
+        if not any(check.code in codes for codes in LEAST.values()):
+            return True
+        try:
+            return not check.skip(trial)
+        except CannotJudgeError:
+            return True
 
     @asynccontextmanager
     async def _room(self, scenario: Scenario) -> AsyncIterator[None]:

@@ -37,12 +37,16 @@ class Schedule:
 
     @property
     def of_any_side(self) -> tuple[Check, ...]:
-        """Those that whatever side is free takes: what a verdict needs, then what waits longest."""
+        """Those that whatever side is free takes: what a verdict needs, then what waits longest.
+
+        The cheaper ones that an acceptance rests on come before the rest.
+        """
         free = [one for one in self._beside if one.needs.split is Split.ANY_SIDE]
 
-        def turn(check: Check) -> tuple[bool, bool]:
-            needed = check.needs.when is When.DECISIVE and check.worth > Check.worth
-            return not needed, check.needs.when is not When.EARLY
+        def turn(check: Check) -> tuple[bool, bool, bool]:
+            decides = check.needs.when is When.DECISIVE
+            needed = decides and check.worth > Check.worth
+            return not needed, check.needs.when is not When.EARLY, not decides
 
         return tuple(sorted(free, key=turn))
 

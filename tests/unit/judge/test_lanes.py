@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cuassay.checks.numeric.determinism import Det001
 from cuassay.checks.numeric.shapes import Shp001
 from cuassay.checks.numeric.values import Num001
-from cuassay.judge.lanes import Teller
+from cuassay.judge.lanes import Lanes, Teller
+from cuassay.judge.run.budget import TimeBudget
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
+from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass, Passed, Severity
 
 CHECKS = (Num001(), Shp001(), Det001())
@@ -67,3 +71,37 @@ def test_what_cannot_be_built_is_the_only_report_and_nothing_is_told_after_it() 
     assert [report.code for report in teller.reports] == ["BUILD001"]
     assert len(told) == 1
     assert teller.reports[0].wrong[0].id == "F1"
+
+
+class _Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _lanes(clock: _Clock) -> Lanes:
+    nothing: Any = None
+    return Lanes(
+        nothing,
+        nothing,
+        nothing,
+        Teller(CHECKS, lambda event: None, label="RUN"),
+        planned=[check.code for check in CHECKS],
+        stop=Stop.NEVER,
+        several=False,
+        budget=TimeBudget(10.0, clock=clock),
+    )
+
+
+def test_a_check_hurries_where_half_of_the_time_is_over_and_what_a_verdict_rests_on_waits() -> None:
+    clock = _Clock()
+    lanes = _lanes(clock)
+    lanes.begun.add("NUM001")
+    assert not lanes.hurries(Num001())
+    clock.now += 6.0
+    assert lanes.hurries(Num001())  # another size was not judged, and no check of it began
+    assert list(lanes.budget.cut) == ["NUM001"]
+    lanes.begun.add("SHP001")
+    assert not lanes.hurries(Shp001())  # the time left is its own, though DET001 waits
+    assert list(lanes.budget.cut) == ["NUM001"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import signal_name, termination_finding
 from cuassay.checks.judgement import Answers
-from cuassay.checks.needs import Group, Needs, Split
+from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
 from cuassay.inputs.growing import ways
@@ -64,7 +64,7 @@ class Api001(Check):
     ranks = True
     cause = Cause.INPUT_CHANGED
     classes = ("A3", "A4", "M9")
-    needs = Needs(split=Split.ANY_SIDE, group=Group.HOST)
+    needs = Needs(when=When.DECISIVE, split=Split.ANY_SIDE, group=Group.HOST)
     judges_failures = True  # a call that must not write may end the process
 
     def skip(self, trial: Trial) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
-from cuassay.checks.needs import Group, Needs
+from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, reads_of
@@ -88,7 +88,7 @@ class Api002(Check):
     title = "Output contract"
     ranks = True
     classes = ("A5", "H4")
-    needs = Needs(group=Group.HOST)
+    needs = Needs(when=When.DECISIVE, group=Group.HOST)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario an aspect: what the reference does too is judged one by one."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, memory_fault, termination_finding
 from cuassay.checks.judgement import Answers
-from cuassay.checks.needs import Group, Needs, Split
+from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.numeric.listed_sizes import refusal_condition, sizes_in_words
 from cuassay.checks.state.answers import reads_of
@@ -58,7 +58,7 @@ class Shp001(Check):
     title = "Shapes beside the listed ones"
     classes = ("O7", "O8", "O10")
     ranks = True
-    needs = Needs(split=Split.ANY_SIDE, group=Group.SHAPES)
+    needs = Needs(when=When.DECISIVE, split=Split.ANY_SIDE, group=Group.SHAPES)
     grades = True
     asks_right = True
     judges_failures = True

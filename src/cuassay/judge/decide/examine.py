@@ -250,14 +250,16 @@ class Examination:
         ahead: Callable[[Sequence[Scenario]], None] | None = None,
         room: Room = lambda scenario: nullcontext(),
         note: Callable[[Scenario, Run], None] = lambda scenario, run: None,
+        hurries: Callable[[], bool] = lambda: False,
     ) -> None:
         """`room` is entered around each scenario: it may wait until one has room beside others.
 
-        `note` is told of each scenario that ran. What is found wrong is known to all that share
+        `note` is told of each scenario that ran. A check that has judged one ends where it
+        `hurries`. What is found wrong is known to all that share
         `rejected`.
         """
         self._trial, self._run, self._control, self._room = trial, run, control, room
-        self._note = note
+        self._note, self._hurries = note, hurries
         self._emit, self._ahead = emit, ahead
         self._rejected = rejected or Rejected()
         self.proposed: Proposed | None = None  # of a check whose scenarios others may run
@@ -391,6 +393,9 @@ class Examination:
         allowance = trial.allowance
         proposed = iter(check.propose(trial))
         while True:
+            if tally.clean and self._hurries():
+                tally.cut_short = True
+                return
             allowance.planning, scenario = True, None
             try:
                 scenario = next(proposed, None)

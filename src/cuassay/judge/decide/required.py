@@ -1,10 +1,13 @@
-"""What `--require` names and nothing decided: no verdict rests on a check that judged nothing."""
+"""What a verdict has to rest on: the least of every acceptance, and what `--require` names.
+
+No verdict rests on a check that judged nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from cuassay.checks.registry import DECIDED_BY
+from cuassay.checks.registry import DECIDED_BY, LEAST
 from cuassay.model.outcome import CheckReport, Errored, Failed, Inconclusive, Passed, Skipped
 from cuassay.model.verdict import Decision
 
@@ -40,6 +43,33 @@ def decide_required(
                     why = "no scenario was judged"
             return Decision.INCONCLUSIVE, f"--require {name}: {first.code} decided nothing: {why}"
     return decision, reason
+
+
+def decide_least(
+    decision: Decision,
+    reason: str,
+    reports: Iterable[CheckReport],
+    *,
+    short: Collection[str],
+    advice: str,
+) -> tuple[Decision, str]:
+    """Return the decision, INCONCLUSIVE where time ended before the least of an acceptance.
+
+    `short` are the codes of checks that had no time, or not for all that they look at; `advice`
+    says how a trial gets more. What does not apply to a problem, or was not chosen, is not missing.
+    """
+    if decision is not Decision.ACCEPTED or not short:
+        return decision, reason
+    decided = {report.code for report in reports if _decided(report)}
+    missing = [
+        f"{what} ({', '.join(code for code in codes if code in short)})"
+        for what, codes in LEAST.items()
+        if decided.isdisjoint(codes) and not set(short).isdisjoint(codes)
+    ]
+    if not missing:
+        return decision, reason
+    told = ", ".join(missing)
+    return Decision.INCONCLUSIVE, f"too little was judged for an acceptance, not {told}: {advice}"
 
 
 def _decided(report: CheckReport) -> bool:

@@ -73,6 +73,14 @@ class TimeBudget:
         with self._changing:
             return self._left_s() <= _LAST * self.limit_s
 
+    @property
+    def is_half_spent(self) -> bool:
+        """Whether half of the time is over."""
+        if self.limit_s is None:
+            return False
+        with self._changing:
+            return self._left_s() <= self.limit_s / 2
+
     def _left_s(self) -> float:
         now = self._clock()
         held = self._held_s + (now - self._held_since if self._holders else 0.0)

@@ -1,11 +1,11 @@
-"""A required condition that nothing decided is never an acceptance."""
+"""What nothing decided is never an acceptance: the least of all, and what is required."""
 
 from __future__ import annotations
 
 import pytest
 
-from cuassay.checks.registry import DECIDED_BY, codes
-from cuassay.judge.decide.required import decide_required
+from cuassay.checks.registry import DECIDED_BY, LEAST, codes
+from cuassay.judge.decide.required import decide_least, decide_required
 from cuassay.model.conditions import CONDITIONS
 from cuassay.model.outcome import CheckReport, Inconclusive, Outcome, Passed, Skipped
 from cuassay.model.scope import SCOPE_CONDITIONS
@@ -63,3 +63,47 @@ def test_every_condition_has_a_check_that_decides_it_or_is_one_of_the_verdict_it
     own = {*SCOPE_CONDITIONS, "benchmark", "own-problem"}
     assert set(DECIDED_BY) | own == set(CONDITIONS)
     assert {code for found in DECIDED_BY.values() for code in found} <= set(codes())
+
+
+_LEAST = tuple(codes[0] for codes in LEAST.values())
+
+
+def _ended(*missing: str) -> tuple[Decision, str]:
+    reports = [
+        _report(Skipped(reason="no time") if code in missing else Passed(), clean=1, code=code)
+        for code in (*_LEAST, "DET001")
+    ]
+    return decide_least(Decision.ACCEPTED, "fine", reports, short=missing, advice="more time")
+
+
+@pytest.mark.parametrize("code", _LEAST)
+def test_time_that_ends_before_the_least_of_an_acceptance_leaves_it_undecided(code: str) -> None:
+    decision, reason = _ended(code, "DET001")
+    assert decision is Decision.INCONCLUSIVE
+    assert f"({code})" in reason
+    assert reason.endswith(": more time")
+    assert "DET001" not in reason
+
+
+def test_time_that_ends_after_the_least_of_an_acceptance_changes_nothing() -> None:
+    assert _ended("DET001", "SHP002") == (Decision.ACCEPTED, "fine")
+    # One scenario of a check that was ended early decides; so does another size of another check.
+    assert decide_least(
+        Decision.ACCEPTED,
+        "fine",
+        [_report(Passed(), clean=1, code=code) for code in (*_LEAST[:4], "SHP002", "MEM001")],
+        short=("SHP001", "MEM002", "NUM001"),
+        advice="more time",
+    ) == (Decision.ACCEPTED, "fine")
+
+
+def test_what_does_not_apply_or_was_not_chosen_is_not_missing() -> None:
+    only = [_report(Passed(), clean=1, code="NUM001")]
+    made = decide_least(Decision.ACCEPTED, "fine", only, short=("DET001",), advice="more time")
+    assert made == (Decision.ACCEPTED, "fine")
+    wrong = decide_least(Decision.REJECTED, "wrong", [], short=_LEAST, advice="more time")
+    assert wrong == (Decision.REJECTED, "wrong")
+
+
+def test_the_least_of_an_acceptance_names_checks_that_exist() -> None:
+    assert {code for row in LEAST.values() for code in row} <= set(codes())

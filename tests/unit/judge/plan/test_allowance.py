@@ -10,15 +10,19 @@ import pytest
 import torch
 from torch import Tensor
 
+from cuassay.checks.base import Run
 from cuassay.checks.numeric.relations import Meta001
 from cuassay.checks.numeric.shapes import Shp001
 from cuassay.checks.numeric.values import Num001
 from cuassay.judge.assemble import plan_conditions
+from cuassay.judge.decide.examine import Examination
 from cuassay.judge.plan.allowance import Allowance, AllowanceSpentError
 from cuassay.judge.plan.smoke import smallest_case
 from cuassay.model.outcome import Failed, Passed, Skipped
+from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.memory import live_bytes, watched_run
+from cuassay.sandbox.host.waits import run_now
 from tests.support.fake_trial import FakeTrial, axis, problem, tensor
 from tests.support.judging import Bench, bench
 
@@ -134,3 +138,23 @@ def test_a_run_with_sparse_tensors_is_followed_by_their_dense_parts() -> None:
     seen = watched_run(summed, [torch.ones(3), torch.tensor([[0, 1, 1], [2, 0, 3]])])
     assert seen.complete
     assert seen.operations >= 3
+
+
+def test_a_check_that_hurries_has_its_first_scenario_and_says_that_others_did_not_run() -> None:
+    judged = _bench(scaled, operation_s=0.0)
+
+    async def run(scenario: Scenario) -> Run:
+        return judged.run(scenario)
+
+    hurried = Examination(
+        judged.trial,
+        run=run,
+        control=judged.control,
+        emit=judged.events.append,
+        hurries=lambda: True,
+    )
+    examined = run_now(hurried.examine(Num001()))
+    assert (examined.report.scenarios, examined.report.clean) == (1, 1)
+    assert isinstance(examined.report.outcome, Passed)
+    assert "no time for the others" in examined.report.outcome.summary
+    assert examined.cut_short
