@@ -178,7 +178,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     folder: str,
     needs: tuple[Any, ...] = (
         sys, os.path, os.sep, ast, importlib.machinery.SourceFileLoader, types.CodeType, warnings,
-        os.walk, _TRACERS, _OPERANDS, gc.get_objects, weakref.ref,
+        os.walk, _TRACERS, _OPERANDS, gc.get_objects, weakref.ref, gc.get_stats,
     ),
 ) -> tuple[
     Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None],
@@ -206,7 +206,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     code that a compiler traces: then nothing is noted.
     """
     python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs[:9]
-    most, objects, weakly = needs[9:]
+    most, objects, weakly, collections = needs[9:]
     root = path.realpath(folder).rstrip(separator) + separator
     whole, join, exists, number_of = path.realpath, path.join, path.exists, id
     torch: Any = python.modules["torch"]
@@ -243,6 +243,9 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     remembered: list[tuple[Any, Any]] = []  # a tensor, weakly, and a copy of it
     spoiled: list[Any] = []  # a tensor, and what it held
     read: set[int] = set()  # where it was read
+    elders: list[Any] = []  # the collector's oldest tensors, weakly
+    settled: list[int] = []  # how often the collector had aged objects when these were listed
+    ages = python.version_info < (3, 14)  # from then on it ages them otherwise
     parsed: dict[str, tuple[bytes, Any]] = {}  # files that were not imported yet
     active = False
     marker = f"note {number_of(spans)}"
@@ -588,6 +591,24 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         active = False
         latest.clear()
 
+    def tensors() -> list[Any]:
+        """Return the tensors that the collector knows, without a look at all of its objects twice.
+
+        Of those that have survived it most are torch's own, 200,000, and none is added to them but
+        by a collection, which it counts.
+        """
+        before = [one["collections"] for one in collections()]
+        if ages:
+            if before[1:] != settled:
+                old = [one for one in objects(generation=2) if kind_of(one) is tensor]
+                elders[:], settled[:] = [weakly(one) for one in old], before[1:]
+            found = [one for of in elders if (one := of()) is not None]
+            for young in (1, 0):
+                found += [one for one in objects(generation=young) if kind_of(one) is tensor]
+            if before == [one["collections"] for one in collections()]:
+                return found
+        return [one for one in objects() if kind_of(one) is tensor]
+
     def held(arguments: list[Any]) -> list[Any]:
         """Return the tensors of the process, but for what this remembers and is given."""
         with no_grad(), plain():
@@ -595,9 +616,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
             own = {number_of(one) for one in (*spoiled, *[copy for _, copy in remembered])}
             return [
                 one
-                for one in objects()
-                if kind_of(one) is tensor
-                and number_of(one) not in own
+                for one in tensors()
+                if number_of(one) not in own
                 and layout_of(one) is strided
                 and count(one)
                 and storage(one).data_ptr() not in given
