@@ -47,7 +47,7 @@ class SiteNumbers:
     have a finite exact value. `largest` and `smallest` are magnitudes of finite nonzero results.
     `additions` are those into one accumulator, on average; None where this instruction never added
     to one that held zero: another one began the sum, and how many go into each is not known.
-    `only` is the magnitude of all results, None where they have several or some are not finite.
+    `only` is the magnitude of all results; None where they have several, and of zeros.
     """
 
     site: int
@@ -109,9 +109,10 @@ def numbers(program: Program, stats: NDArray[np.float64]) -> tuple[SiteNumbers, 
 
 
 def _only(row: Sequence[float]) -> float | None:
-    """Return the magnitude of all results of a site, if they have one."""
+    """Return the magnitude of all results of a site, if they have one and are no zeros."""
     largest, whole = row[slots.LARGEST], row[slots.COUNT] * row[slots.LARGEST] ** 2
-    return largest if abs(row[slots.SQUARES] - whole) <= _ROUNDOFFS * whole else None
+    # Results that are not finite are counted, and add nothing: as zeros do.
+    return largest if whole > 0 and abs(row[slots.SQUARES] - whole) <= _ROUNDOFFS * whole else None
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -28,7 +28,8 @@ from cuassay.model.scope import Unreached
 _TEXT = 60  # characters of a test
 _TRACED = "in launches that the PTX machine traced"
 _UNKNOWN = "a compiler traces code: values of expressions are not known"
-_COMPARES = re.compile(r"[<>?]|[=!]=|\b(?:if|while|where|min|max|minimum|maximum|clamp)\b")
+# Compilers compare for quotients and bit operations as well.
+_COMPARES = re.compile(r"[<>?/%&|^]|[=!]=|\b(?:if|while|where|min|max|minimum|maximum|clamp)\b")
 _ENDING = ("assert", "__trap")  # what ends a kernel that must not go on
 _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property")
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
