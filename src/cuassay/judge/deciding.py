@@ -135,9 +135,9 @@ def decide_trial(
     own = filter(None, (ruled.condition, of_ranks))
     stated = (*own, *scope_conditions(scope, streams=launches))
     decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
-    ended = {*bench.budget.missed, *bench.budget.cut}
-    more = bench.budget.reason if ended else "a larger --profile or --budget allows more"
-    short = {*ended, *checked.cut_short}
+    cut = {*bench.budget.missed, *bench.budget.cut}
+    more = bench.budget.reason if cut else "a larger --profile or --budget allows more"
+    short = {*cut, *checked.cut_short}
     decision, reason = decide_least(decision, reason, reports, short=short, advice=more)
     if decision is Decision.ACCEPTED and ruled.undecided:
         decision, reason = Decision.INCONCLUSIVE, ruled.undecided

@@ -116,7 +116,7 @@ def idle_parts(
                     same.add(one)
         left = kept
     found = same.intersection(left)
-    kept = _kept(trial, run, cases[:_KEPT_CASES], end) if trees else _Kept()
+    stored = _kept(trial, run, cases[:_KEPT_CASES], end) if trees else _Kept()
     untried = Unreached(file=candidate.entry_file, line=1, last=1, test=_NO_TIME)
     lead = "kept from an earlier call: "
     return IdleParts(
@@ -126,7 +126,7 @@ def idle_parts(
                 for source, tree in trees.values()
                 for one in (
                     *_named(source, tree, found),
-                    *_named_kept(source, tree, kept.deciding, lead),
+                    *_named_kept(source, tree, stored.deciding, lead),
                 )
             ),
             *((untried,) if left and time.monotonic() > end else ()),
@@ -134,7 +134,7 @@ def idle_parts(
         shared=tuple(
             one
             for source, tree in trees.values()
-            for one in _named_kept(source, tree, kept.written)
+            for one in _named_kept(source, tree, stored.written)
         ),
     )
 

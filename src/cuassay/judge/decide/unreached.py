@@ -128,10 +128,11 @@ def _constants(tree: ast.Module, source: SourceFile, reached: Reached) -> Iterat
         came = picked.get(span_of(node), frozenset()) if isinstance(node, ast.expr) else frozenset()
         match node:
             case ast.BinOp(left=first, right=second) | ast.Call(args=[first, second]):
-                operands = {"0": first, "1": second}
+                operands: dict[str, ast.AST] = {"0": first, "1": second}
             case _:
                 continue
-        if len(came) == 1 and (same := operands.get(*came)) is not None and len(held(same)) > 1:
+        same = operands.get(next(iter(came))) if len(came) == 1 else None
+        if same is not None and len(held(same)) > 1:
             yield Unreached(
                 file=source.path,
                 line=node.lineno,

@@ -62,7 +62,7 @@ def sum_of_ranks(asked: Operation, stored: Callable[[Tensor], Tensor], grid: Gri
 
 def rings(asked: Operation, stored: Callable[[Tensor], Tensor]) -> Makes:
     """Return what makes the sum in a ring's order, from each rank on."""
-    x = asked.named["self"]
+    x: Tensor = asked.named["self"]
     ranks, shape = x.shape[0], x[:1].shape if asked.named.get("keepdim") else x[0].shape
 
     def make(first: int) -> Tensor:

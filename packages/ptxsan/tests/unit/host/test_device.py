@@ -10,6 +10,7 @@ from ptxsan import nvrtc
 from ptxsan.errors import CompileError
 from ptxsan.host import device
 from ptxsan.host.device import compile_device
+from ptxsan.nvrtc import compile_named
 
 pytestmark = pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
 
@@ -30,7 +31,6 @@ DOUBTFUL = ((2, 5), (3, 3), (4, 4), (7, 7))
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     """The expressions of each compilation that NVRTC is asked for."""
     found: list[Sequence[str]] = []
-    compile_named = device.compile_named
 
     def counted(source: str, expressions: Sequence[str], **options: object) -> object:
         found.append(expressions)
