@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ptxsan.errors import CompileError
-from ptxsan.host.tokens import Kind, Token, tokenize
+from ptxsan.host.tokens import Token, directives
 from ptxsan.isa import arch_number
 
 _INCLUDE = re.compile(r'#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
@@ -110,12 +110,10 @@ class _Own:
             text = path.read_text(encoding="utf-8", errors="replace")
             copy.parent.mkdir(parents=True, exist_ok=True)
             parts, place = [], 0
-            tokens = tokenize(text)
-            for index, token in enumerate(tokens):
-                if token.kind is not Kind.DIRECTIVE:
-                    continue
+            found = directives(text)
+            for index, token in enumerate(found):
                 bare = self._nvrtc and _NOT_NVRTC.match(token.text)
-                if bare and _has_no_else(tokens, index):
+                if bare and _has_no_else(found[index:]):
                     new: str | None = "#if 1"  # what the host alone needs is left out later
                 else:
                     new = self._directive(token.text, path.parent)
@@ -151,12 +149,10 @@ class _Own:
         return re.sub(rf"{re.escape(str(self._scratch))}/u\d+/", "", text)
 
 
-def _has_no_else(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a conditional has one branch alone."""
+def _has_no_else(directives_on: Sequence[Token]) -> bool:
+    """Whether the conditional that begins here has one branch alone."""
     depth = 0
-    for token in tokens[index:]:
-        if token.kind is not Kind.DIRECTIVE:
-            continue
+    for token in directives_on:
         word = token.text.lstrip("# \t")
         if depth == 1 and word.startswith(("else", "elif")):
             return False
