@@ -8,7 +8,6 @@ import pytest
 
 from ptxsan import nvrtc
 from ptxsan.errors import CompileError
-from ptxsan.host import device
 from ptxsan.host.device import compile_device
 
 pytestmark = pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
@@ -30,13 +29,12 @@ DOUBTFUL = ((2, 5), (3, 3), (4, 4), (7, 7))
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     """The expressions of each compilation that NVRTC is asked for."""
     found: list[Sequence[str]] = []
-    compile_named = device.compile_named
 
     def counted(source: str, expressions: Sequence[str], **options: object) -> object:
         found.append(expressions)
-        return compile_named(source, expressions, **options)  # type: ignore[arg-type]
+        return nvrtc.compile_named(source, expressions, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(device, "compile_named", counted)
+    monkeypatch.setattr("ptxsan.host.device.compile_named", counted)
     return found
 
 
