@@ -33,6 +33,7 @@ moe_combine_mixtral | moe_combine | unweighted
 moe_combine_index_add | moe_combine |
 swiglu_model | swiglu |
 swiglu_steps | swiglu |
+swiglu_by_tanh | swiglu | tail_in_16_bits
 swiglu_float16 | swiglu@float16 |
 geglu_model | geglu |
 geglu_float16 | geglu@float16 |

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from math import prod
 
+from cuassay.inputs.closed_gates import closed_gates
 from cuassay.inputs.fills import family
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.inputs.planner import Planner
@@ -39,11 +40,11 @@ _NEAR = 2.0  # times the least value, or the largest divided by it: some element
 
 
 def ends(planner: Planner) -> tuple[Case, ...]:
-    """Return as many cases as the budget has, the most telling first.
+    """Return as many cases as the budget has, the most telling first, beside one of closed gates.
 
     The reference may be undefined in one of them (a soft-max of nothing): who judges asks truth.
     """
-    return tuple(_ends(planner))[: planner.budget.end_cases]
+    return (*closed_gates(planner), *tuple(_ends(planner))[: planner.budget.end_cases])
 
 
 def _ends(planner: Planner) -> Iterator[Case]:

@@ -21,7 +21,7 @@ from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
 from cuassay.inputs.named_values import beyond_values
 from cuassay.inputs.neighbours import beyond, shapes
-from cuassay.inputs.planner import Planner, has_custom_source
+from cuassay.inputs.planner import GatesOf, Planner, has_custom_source
 from cuassay.inputs.reductions import growth, hot
 from cuassay.inputs.regimes import NUMERIC
 from cuassay.inputs.seeds import derive
@@ -47,6 +47,7 @@ def plan_cases(
     values: Sequence[float] = (),
     memory_gib: float | None = None,
     is_affordable: Callable[[Mapping[str, int]], bool] = lambda _: True,
+    gates: GatesOf = lambda _: (),
 ) -> tuple[Case, ...]:
     """Return the cases of a purpose, most telling first; deterministic in all arguments.
 
@@ -58,7 +59,8 @@ def plan_cases(
     `beyond` one above them; `values` are those that they compare elements with: `numeric` has
     cases beyond them. `memory_gib` bounds the elements of a case on a GPU. `is_affordable` says
     whether a call at some sizes may be judged: cases that constant axes make large are planned
-    smaller.
+    smaller. `gates` says how far the reference's gates are closed in a case: `ends` has one in
+    which they nearly are.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
@@ -74,6 +76,7 @@ def plan_cases(
         named=tuple(named),
         values=tuple(values),
         is_affordable=is_affordable,
+        gates=gates,
     )
     return PURPOSES[purpose](planner)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cuassay.errors import ProblemError
 from cuassay.inputs.budget import Budget
@@ -22,6 +23,8 @@ from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Opaque
 from cuassay.model.problem import CustomSource, Problem, Scalar, Workload
 
+GatesOf: TypeAlias = Callable[[Case], Sequence[tuple[float, float]]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planner:
@@ -29,7 +32,8 @@ class Planner:
 
     `reduced` names reduction axes that the problem does not state, `named` sizes that the
     candidate's sources speak of, `values` those that they compare elements with. `is_affordable`
-    says whether a call at some sizes may be judged.
+    says whether a call at some sizes may be judged, `gates` how far the reference's gates are
+    closed in a case: each one's most open and most closed element.
     """
 
     problem: Problem
@@ -40,6 +44,7 @@ class Planner:
     named: tuple[NamedSize, ...] = ()
     values: tuple[float, ...] = ()
     is_affordable: Callable[[Mapping[str, int]], bool] = lambda _: True
+    gates: GatesOf = lambda _: ()
 
     def case(
         self,

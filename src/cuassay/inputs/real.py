@@ -226,6 +226,19 @@ def late_peak(request: Request) -> torch.Tensor:
     return raw
 
 
+def levels(request: Request) -> torch.Tensor:
+    """Rows each near a number of its own: evenly spread from `low` (2) to `high` (20), shuffled.
+
+    A row's elements lie within 1 % or so of it.
+    """
+    low, high = request.number("low", 2.0), request.number("high", 20.0)
+    shape = _row_shape(request)
+    count = math.prod(shape)
+    places = (request.permutation(count) + request.uniform((1,))) / max(count, 1)
+    level = places.to(request.work).mul_(high - low).add_(low).view(shape)
+    return request.normal().mul_(0.01).add_(1.0).mul_(level)
+
+
 def confident(request: Request) -> torch.Tensor:
     """Normal logits whose last column takes a soft-max probability of 0.7 to 0.9999.
 
@@ -323,6 +336,7 @@ REAL: dict[str, FillFunction] = {
     "late_peak": late_peak,
     "confident": confident,
     "leading": leading,
+    "levels": levels,
     "low_bits": low_bits,
     "explicit": explicit,
     "patchwork": patchwork,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -273,6 +273,7 @@ class Cases:
             reduced=self.reduced if purpose in ("hot", "growth") else (),
             named=domain.named if purpose in _CALL_S else (),
             values=domain.values if purpose == "numeric" else (),
+            gates=self._gates,
             memory_gib=self._memory.gib,
             is_affordable=partial(self._is_affordable, purpose),
         )
@@ -289,6 +290,12 @@ class Cases:
             with suppress(CuassayError):  # what a reference refuses is found out elsewhere
                 ties = TIES if self._truths.look(small[0]).orders else ()
         return (*(known.regimes if known is not None else ()), *ties)
+
+    def _gates(self, case: Case) -> Sequence[tuple[float, float]]:
+        """Return how far the reference's gates are closed in a case that it takes."""
+        with suppress(CuassayError):  # what a reference refuses is found out elsewhere
+            return self._truths.look(case).gates
+        return ()
 
     def _is_affordable(self, purpose: str, sizes: Mapping[str, int]) -> bool:
         problem, costs = self.domain.problem, self._costs

@@ -10,6 +10,7 @@ import torch
 
 from cuassay.hooks import Observed
 from cuassay.judge.plan.orders import Orders
+from cuassay.oracle.lift.gates import Gates
 from cuassay.oracle.lift.magnitudes import Magnitudes
 from cuassay.sandbox.guest.items import container_of
 
@@ -22,9 +23,11 @@ class Look:
 
     `magnitudes` are the largest of each floating input, then of what each operation returns.
     `orders`: it orders or selects elements, so that equal ones have to be tried. `container` is in
-    what it returns its outputs (see `Returned`).
+    what it returns its outputs (see `Returned`). `gates` says of each gate how far its most open
+    and its most closed element are closed (see `Gates`).
     """
 
+    gates: tuple[tuple[float, float], ...]
     magnitudes: tuple[float, ...]
     orders: bool
     container: str
@@ -32,14 +35,19 @@ class Look:
 
 def look_at(call: Call, values: Sequence[object], run: Callable[[Call], object]) -> Look:
     """Return what one run of `call` shows; `run` runs what it is given on copies of `values`."""
-    magnitudes, orders = Magnitudes(values), Orders()
+    magnitudes, orders, gates = Magnitudes(values), Orders(), Gates()
 
     def watched(*given: object) -> object:
-        with Observed(magnitudes, orders), torch.no_grad():
+        with Observed(magnitudes, orders, gates), torch.no_grad():
             return call(*given)
 
     container = container_in(watched, run)
-    return Look(magnitudes=magnitudes.read(), orders=orders.found, container=container)
+    return Look(
+        gates=gates.read(),
+        magnitudes=magnitudes.read(),
+        orders=orders.found,
+        container=container,
+    )
 
 
 def container_in(call: Call, run: Callable[[Call], object]) -> str:

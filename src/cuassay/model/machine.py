@@ -61,6 +61,22 @@ class LineTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What came out of comparisons at one place of a source, over all threads of a launch.
+
+    An integer minimum or maximum is one, too: `held` where the first operand was the smaller one.
+    Neither came out of one that did not run. `what` tells apart those that a place became.
+    """
+
+    file: str
+    line: int
+    column: int
+    what: str
+    held: bool
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FloatRange:
     """What one float instruction gave over all threads: magnitudes of finite nonzero results.
 
@@ -138,6 +154,7 @@ class LaunchEvidence:
     printed: tuple[str, ...] = ()
     lines: tuple[LineTrace, ...] = ()
     floats: tuple[FloatRange, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     agreement: tuple[Agreement, ...] | None = None
     failure: str = ""
     order: CallerOrder | None = None

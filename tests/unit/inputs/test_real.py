@@ -41,7 +41,7 @@ _ALL = [
     real.large_mean_small_variance, real.cancelling, real.alternating, real.halved, real.ones,
     real.zeros, real.constant, real.small_integers, real.powers_of_two, real.one_hot,
     real.mixed_scale, real.tiny, real.huge, real.sorted_values, real.late_peak, real.confident,
-    real.leading, real.low_bits, real.patchwork,
+    real.leading, real.levels, real.low_bits, real.patchwork,
 ]  # fmt: skip
 
 
@@ -51,6 +51,17 @@ def test_every_regime_takes_every_shape(fill: FillFunction, shape: tuple[int, ..
     made = _made(fill, shape)
     assert tuple(made.shape) == shape
     assert bool(made.isfinite().all())
+
+
+def test_rows_lie_at_levels_of_their_own() -> None:
+    rows = _made(real.levels)
+    level = rows.mean(-1)
+    assert bool(((rows / level.unsqueeze(-1) - 1.0).abs() < 0.06).all())
+    steps = level.sort().values.diff()
+    assert 1.9 < float(level.min()) < 2.4
+    assert 19.5 < float(level.max()) < 20.1
+    assert float(steps.max()) < 0.33  # 18 / 64, and what a mean of 256 errs by
+    assert not bool((level.diff() > 0).all())
 
 
 def test_terms_of_one_sign_keep_it() -> None:

@@ -25,6 +25,11 @@ def test_a_reference_that_sorts_has_ties_and_one_that_adds_has_none() -> None:
     assert not _look(lambda x: x + 1.0, x).orders
 
 
+def test_how_far_gates_are_closed_is_seen() -> None:
+    ((low, high),) = _look(torch.sigmoid, torch.tensor([0.0, -17.3])).gates
+    assert (low, round(high, 3)) == (0.0, 1.0)
+
+
 def test_what_outputs_are_returned_in_is_seen_with_and_without_hooks() -> None:
     x = torch.ones(2)
     calls: list[Callable[..., object]] = [lambda x: x + 1, lambda x: (x, x), lambda x: [x]]

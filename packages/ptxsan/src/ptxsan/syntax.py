@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of the program that was compiled to PTX, from `.loc`; `inlined_at` is its caller's."""
+    """A line of the program that was compiled to PTX, from `.loc`; `inlined_at` is its caller's.
+
+    Two places of one line are the same line: `column` tells them apart.
+    """
 
     file: str
     line: int
     inlined_at: SourceLine | None = None
+    column: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from cuassay.build.machine.assumptions import false_assumptions
 from cuassay.errors import CuassayError
 from cuassay.model import serial
 from cuassay.model.machine import (
+    Comparison,
     FloatRange,
     LaunchEvidence,
     LineTrace,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ptxsan.syntax import Module
 
 _TEXT, _FAULTS, _LINES, _TRACED, _PRINTED = 600, 64, 20, 4000, 201
+_READS = ("ld", "ldu", "ldmatrix", "tex", "atom")  # from memory, parameters among it
 _MOST_WORKERS = 8  # host threads of one launch: each has contexts of its own
 
 
@@ -215,6 +217,7 @@ def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -
         printed=tuple(text[:_TEXT] for text in report.printed[:_PRINTED]),
         lines=_lines(module, launch.kernel, report),
         floats=_floats(module, launch.kernel, report),
+        comparisons=_comparisons(module, launch.kernel, report),
     )
 
 
@@ -238,6 +241,48 @@ def _lines(module: Module, kernel: str, report: MachineReport) -> tuple[LineTrac
     return tuple(
         LineTrace(file=file, line=line, **dataclasses.asdict(row))
         for (file, line), row in sorted(rows.items())[:_TRACED]
+    )
+
+
+def _comparisons(module: Module, kernel: str, report: MachineReport) -> tuple[Comparison, ...]:
+    """Return what came out of comparisons of a kernel's own lines, of arguments or memory.
+
+    What follows from the launch's own geometry and constants is the same in each launch like it. A
+    place that became several comparisons of one kind, as an unrolled loop does, is one.
+    """
+    from ptxsan.dataflow import definitions, uses
+
+    outcomes = report.statistics.outcomes
+    found: dict[tuple[str, int, int, str], set[bool]] = {}
+    for name, function in module.functions.items():
+        if function.entry and name != kernel:
+            continue
+        given: set[str] = set()
+        before = -1
+        while len(given) > before:  # a loop carries values backward
+            before = len(given)
+            for one in function.body:
+                if one.base in _READS or not given.isdisjoint(uses(one)):
+                    given.update(definitions(one))
+        for one in function.body:
+            source = one.source
+            if (
+                one.line not in outcomes
+                or source is None
+                or own_line(source) is not source
+                or given.isdisjoint(uses(one))
+            ):
+                continue
+            order = "" if one.base != "setp" else "eq" if {"eq", "ne"} & {*one.parts} else "order"
+            what = f"{one.base} {order} {one.parts[-1]}"
+            file = source.file.rpartition("/")[2][:_TEXT]
+            key = file, source.line, source.column, what
+            found.setdefault(key, set()).update(outcomes[one.line])
+    return tuple(
+        Comparison(
+            file=file, line=line, column=column, what=what, held=True in came, failed=False in came
+        )
+        for (file, line, column, what), came in sorted(found.items())[:_TRACED]
     )
 
 

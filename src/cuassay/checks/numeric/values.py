@@ -22,9 +22,10 @@ class Num001(Check):
     What it does
         Calls the kernel on inputs drawn after its digest was taken, in several value regimes
         (plain, offset, small, large, mixed scales) and at the ends of domains (uniform masks and
-        indices, least and largest values, one input zero, rows of many kinds), and compares every
-        output with a float64 truth. At `standard` and `deep` one small case is repeated over 32
-        or more seeds, so that a small constant bias adds up and shows.
+        indices, least and largest values, one input zero, rows of many kinds, gates nearly
+        closed), and compares every output with a float64 truth. At `standard` and `deep` one
+        small case is repeated over 32 or more seeds, so that a small constant bias adds up and
+        shows.
 
     Why it matters
         A kernel tuned until a benchmark accepts it may fit that benchmark's seed, shapes or

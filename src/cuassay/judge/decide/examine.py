@@ -212,18 +212,6 @@ def judge_scenario(
     return check.judge(trial, scenario, run, grade=grade)
 
 
-def _reads_with_kernels(scenario: Scenario) -> list[bool]:
-    """Return of each result that a scenario reads whether its kernels were on at that time."""
-    found, on = [], True
-    for step in scenario.steps:
-        match step:
-            case Disarm(active=off):
-                on = not off
-            case ReadResult():
-                found.append(on)
-    return found
-
-
 def _outcome_of(error: Exception) -> Outcome:
     """Return how a check ends by an exception: a fault of the check must not lose the others."""
     match error:
@@ -599,7 +587,13 @@ class Examination:
 
         What calls answer while the candidate's kernels are switched off is wrong by design.
         """
-        reads, armed = reads_of(scenario, run), _reads_with_kernels(scenario)
+        reads, armed, on = reads_of(scenario, run), [], True
+        for step in scenario.steps:
+            match step:
+                case Disarm(active=off):
+                    on = not off
+                case ReadResult():
+                    armed.append(on)
         if len(reads) < len(armed):
             return False
         answers = Answers(self._trial, run)

@@ -110,3 +110,41 @@ def test_an_approximate_sigmoid_fails() -> None:
     truth = truth_of(_gated(torch.sigmoid), [x, up], "float32", "m", "n")
     wrong = _gated(lambda v: 0.5 * (1 + _approximate(0.5 * v)))(x, up)
     assert not compare(wrong, truth).passed
+
+
+def _levels(rows: int, columns: int, *, seed: int) -> Tensor:
+    """Return rows of nearly equal gates, from nearly open ones to those that are closed."""
+    level = torch.linspace(-2.0, -20.0, rows).unsqueeze(1)
+    return level * (1.0 + 0.004 * normal(rows, columns, seed=seed))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("gate", ["silu", "sigmoid"])
+def test_honest_forms_pass_in_rows_of_nearly_closed_gates_and_a_flush_fails(
+    gate: str, dtype: torch.dtype
+) -> None:
+    x, up = (normal(2 * 64, 352, seed=5).chunk(2)[n].to(dtype) for n in range(2))
+    x[:48] = _levels(48, 352, seed=4).to(dtype)
+    forms: dict[str, Callable[[Tensor], Tensor]] = {
+        "silu": torch.nn.functional.silu,
+        "sigmoid": torch.sigmoid,
+    }
+    reference = forms[gate]
+
+    def made(sigmoid: Callable[[Tensor], Tensor]) -> Tensor:
+        wide = x.float()
+        return ((wide if gate == "silu" else 1.0) * sigmoid(wide) * up.float()).to(dtype)
+
+    truth = truth_of(
+        lambda x, up: (reference(x.float()) * up.float()).to(x.dtype),
+        [x, up],
+        str(dtype).removeprefix("torch."),
+        "m",
+        "n",
+    )
+    for name, sigmoid in SIGMOIDS.items():
+        found = compare(made(sigmoid), truth)
+        assert found.share < 0.8, (name, found.worst)
+    flushed = made(torch.sigmoid)
+    flushed[(x < -14.0).all(-1)] = 0.0
+    assert compare(flushed, truth).share > 2.0

@@ -136,27 +136,22 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
 def _kernel(recorded: Where, given: str) -> Call | None:
     """Return the kernel: what `--kernel FILE.py:FUNCTION` names, else as it was recorded."""
     if given:
-        return _from_file(given)
-    if not recorded.module:
+        place, _, function = given.rpartition(":")
+        path = Path(place)
+        if not path.is_file() or path.suffix != ".py":
+            raise UsageError(f"--kernel {given}: expected FILE.py:FUNCTION with an existing file")
+        sys.path.insert(0, str(path.absolute().parent))  # what stands beside it can be imported
+        found: Any = getattr(import_file(path), function, None)
+        if not callable(found):
+            raise UsageError(f"--kernel {given}: {path} defines no function '{function}'")
+    elif not recorded.module:
         return None
-    try:
-        found: Any = import_operator(recorded)
-    except Exception:
-        return None
+    else:
+        try:
+            found = import_operator(recorded)
+        except Exception:
+            return None
     call: Call = getattr(found, "kernel", found)  # a decorated kernel: the bare one
-    return call
-
-
-def _from_file(given: str) -> Call:
-    place, _, function = given.rpartition(":")
-    path = Path(place)
-    if not path.is_file() or path.suffix != ".py":
-        raise UsageError(f"--kernel {given}: expected FILE.py:FUNCTION with an existing file")
-    sys.path.insert(0, str(path.absolute().parent))  # what stands beside it can be imported
-    found: Any = getattr(import_file(path), function, None)
-    if not callable(found):
-        raise UsageError(f"--kernel {given}: {path} defines no function '{function}'")
-    call: Call = getattr(found, "kernel", found)
     return call
 
 

@@ -339,17 +339,14 @@ class World:
                     case _:
                         raise RanksStuckError(f"rank {rank.number} sent {type(letter).__name__}")
         if not ready and not held:
-            self._be_patient(running)
-
-    def _be_patient(self, running: Sequence[_Rank]) -> None:
-        """Wait anew for ranks that said nothing, if one computes; else raise."""
-        self._silences += 1
-        # On a GPU a process computes while it waits for a kernel.
-        computes = any(rank.computes for rank in running) and not self._on_gpu
-        if not computes or self._silences >= _PATIENCE:
-            raise self._stuck()
-        for rank in running:  # some wait for what the others compute
-            rank.becomes(rank.state)
+            # Wait anew for ranks that said nothing, if one computes; else raise.
+            self._silences += 1
+            # On a GPU a process computes while it waits for a kernel.
+            computes = any(rank.computes for rank in running) and not self._on_gpu
+            if not computes or self._silences >= _PATIENCE:
+                raise self._stuck()
+            for rank in running:  # some wait for what the others compute
+                rank.becomes(rank.state)
 
     def _receive(self, rank: _Rank) -> Any:
         """Return a rank's next letter. Raises RankRaisedError where its process has ended."""

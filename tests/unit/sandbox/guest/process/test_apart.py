@@ -322,6 +322,31 @@ def run(x):
     assert len(looks) >= 3
 
 
+@pytest.mark.parametrize(
+    ("each_call", "kept"),
+    [
+        ("", 0),
+        ("KEPT.append(object())", 1),
+        ("circle = []; circle.append(circle); KEPT.append(circle)", 2),  # a list and its room
+        ("circle = []; circle.append(circle)", 0),  # garbage of the young
+        ("circle = []; circle.append(circle); KEPT[:] = [circle]; gc.collect(1)", 0),  # the old
+    ],
+)
+def test_objects_are_counted_without_garbage_of_any_age(
+    cpu: Nursery, each_call: str, kept: int
+) -> None:
+    source = f"import gc\nKEPT = []\ndef run(x):\n    {each_call or 'pass'}\n    return x * 2.0\n"
+    steps = (Allocate(slot="a", case=0), CallOften(slot="a", budget_s=0.2, most=64))
+    asked = Scenario(label="", cases=(Case(label="0", axes={"n": 4}),), steps=steps)
+    with opened(source, cpu) as apart:
+        last = apart.run(asked, lambda _: {"x": torch.ones(4)}, fresh=True).result.records[-1]
+    assert isinstance(last, StepDone)
+    assert isinstance(last.report, Holdings)
+    for a, b in pairwise(last.report.found[-3:]):
+        assert b.calls - a.calls >= 16
+        assert (b.objects - a.objects) / (b.calls - a.calls) == pytest.approx(kept, abs=0.5)
+
+
 _BRANCHES = "def run(x):\n    if len(x) > 10:\n        return x * 0\n    return x + 1"
 
 
@@ -396,10 +421,12 @@ def test_a_part_of_the_code_comes_to_another_value_in_one_call(cpu: Nursery) -> 
     assert torch.equal(tensor(run, 7), torch.arange(10.0) * 2 + 1)
 
 
-def test_a_tensor_that_calls_keep_is_spoiled_in_one_call(cpu: Nursery) -> None:
-    source = """
-TABLE, KEPT = [], {}
+@pytest.mark.parametrize("first", ["pass", "gc.collect(1)", "gc.collect()"])
+def test_a_tensor_that_calls_keep_is_spoiled_in_one_call(cpu: Nursery, first: str) -> None:
+    source = f"""
+TABLE, KEPT = [], {{}}
 def run(x):
+    {first}  # ages what earlier calls keep
     if not TABLE:
         TABLE.append(torch.arange(10.0))
     if not torch.equal(KEPT.get("x", TABLE[0] - 1.0), x):
@@ -408,7 +435,7 @@ def run(x):
 """
     call = Call(slot="a", result="r")
     found = []
-    with opened(f"import torch\n{source}", cpu) as apart:
+    with opened(f"import gc, torch\n{source}", cpu) as apart:
         for number in range(3):
             steps = (
                 Allocate(slot="a", case=0),
