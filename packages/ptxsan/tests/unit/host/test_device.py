@@ -9,7 +9,6 @@ import pytest
 from ptxsan import nvrtc
 from ptxsan.errors import CompileError
 from ptxsan.host.device import compile_device
-from ptxsan.nvrtc import compile_named
 
 pytestmark = pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
 
