@@ -448,7 +448,8 @@ def test_lines_of_kernels_that_no_traced_launch_ran_are_named(
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        ([compared((2, 7, "True"), ran=_RAN)] * 4, [(2, "one outcome each time: if (rows == 7) {")]),
+        ([compared((2, 7, "True"), ran=_RAN)] * 4,
+         [(2, "one outcome each time: if (rows == 7) {")]),
         ([compared((2, 7, "True"), ran=_RAN)] * 3, []),  # too few to say anything
         ([compared((2, 7, "True"), ran=_RAN)] * 4 + [compared((2, 7, "False"), ran=_RAN)], []),
         # Two comparisons of a line are two, one that did not run says nothing.
