@@ -57,7 +57,9 @@ _JOINS_S = 50.0  # until a rank has built its function and has met the others
 # Ranks that say nothing for so long do not return, unless one computes: on a CPU that many share,
 # kernels are compiled and executed there. They are waited for so often.
 _SILENT_S, _PATIENCE = 30.0, 4
-_COMPUTED_S = 1.0  # of the processor; one that waits for memory of another rank needs half of it
+# Of the processor, in that time. One that waits for memory of another rank needs a third of it at
+# most; one that compiles beside ten others gets ten times as much.
+_COMPUTED_S = 0.4
 
 
 class _Is(Enum):
