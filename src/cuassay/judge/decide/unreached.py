@@ -27,7 +27,7 @@ from cuassay.model.reached import Branch, Place, Reached
 from cuassay.model.scope import Unreached
 
 _TEXT = 60  # characters of a test
-_LAUNCHES, _SHARE = 2, 0.5  # of a kernel: at least so many came out one way
+_SHARE = 0.5  # of a kernel's traced launches, of which there may be two
 _TRACED = "in launches that the PTX machine traced"
 _UNKNOWN = "a compiler traces code: values of expressions are not known"
 # Compilers compare for quotients and bit operations as well.
@@ -252,13 +252,11 @@ def undecided_in_kernels(
     launches = [one for evidence in executed for one in evidence.launches if not one.inconclusive]
     of_kernel = Counter(launch.kernel for launch in launches)
     came: dict[tuple[str, int, int, str, bool], set[str]] = {}
-    ran: Counter[tuple[str, int, int, str, bool]] = Counter()
     share: dict[tuple[str, int, int, str, bool], float] = {}
     for launch in launches:
         for one in launch.outcomes:
             key = one.file, one.line, one.column, one.what, one.compares
             came.setdefault(key, set()).update(one.values)
-            ran[key] += bool(one.values)
             share[key] = share.get(key, 0.0) + bool(one.values) / of_kernel[launch.kernel]
     found: dict[tuple[str, int], Unreached] = {}
     for source in candidate.sources:
@@ -266,8 +264,8 @@ def undecided_in_kernels(
         for key, values in came.items():
             file, line, _, _, compares = key
             inside = file == PurePosixPath(source.path).name and 0 < line <= len(texts)
-            known = len(values) == 1 and ran[key] >= _LAUNCHES and share[key] >= _SHARE
-            text = texts[line - 1] if inside and known else ""
+            known = inside and len(values) == 1 and share[key] >= _SHARE
+            text = texts[line - 1] if known else ""
             # A function of a library compares on the line that calls it.
             says = bool(_COMPARES.search(text)) if compares else bool(text)
             if says and not any(word in text for word in _ENDING):

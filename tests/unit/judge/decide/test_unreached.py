@@ -450,7 +450,7 @@ def test_lines_of_kernels_that_no_traced_launch_ran_are_named(
     [
         ([compared((2, 7, "True"), ran=_RAN)] * 2,
          [(2, "one outcome each time: if (rows == 7) {")]),
-        ([compared((2, 7, "True"), ran=_RAN)], []),  # too few to say anything
+        # What few launches ran is a compiler's variant.
         ([compared((2, 7, "True"), ran=_RAN)] * 2 + [compared(ran=_RAN)] * 3, []),
         ([compared((2, 7, "True"), ran=_RAN)] * 2 + [compared((2, 7, "False"), ran=_RAN)], []),
         # Two comparisons of a line are two, one that did not run says nothing.
