@@ -29,13 +29,7 @@ from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.lift.run import run_as_written
-from cuassay.oracle.truth.make import (
-    FirstRuns,
-    ReferenceRunner,
-    Truth,
-    draws_as_one,
-    make_truth,
-)
+from cuassay.oracle.truth.make import FirstRuns, ReferenceRunner, Truth, draws_as_one, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
