@@ -17,7 +17,14 @@ import torch
 from cuassay.catalog.gemm import grouped_product
 from cuassay.formats.native.declaration import TensorAnnotation, problem, tensor
 from cuassay.formats.native.scale_layouts import unswizzled
-from cuassay.model.domain import SCALE_TILES, IntegerRange, Offsets, Positive, Real, Swizzled
+from cuassay.model.domain import (
+    SCALE_TILES,
+    IntegerRange,
+    Offsets,
+    Positive,
+    Real,
+    Swizzled,
+)
 from cuassay.model.relation import RowsIndependent
 
 MX, NV = 32, 16  # numbers that share a scale

@@ -154,11 +154,7 @@ def document(
 
 
 def _drive(
-    job: Job,
-    run: RunFolder | None,
-    process: JudgeProcess | ServedJudge,
-    *,
-    timeout_s: float | None,
+    job: Job, run: RunFolder | None, process: JudgeProcess | ServedJudge, *, timeout_s: float | None
 ) -> Iterator[Event]:
     ended = False
     try:

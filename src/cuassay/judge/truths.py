@@ -139,10 +139,7 @@ class Truths:
         return self._memory.capped(lambda: self._generated.inputs(problem, case, make))
 
     def as_written(
-        self,
-        values: Sequence[torch.Tensor | Scalar],
-        *,
-        call: Callable[..., object] | None = None,
+        self, values: Sequence[torch.Tensor | Scalar], *, call: Callable[..., object] | None = None
     ) -> tuple[torch.Tensor, ...]:
         """Run the reference as written, by `call` if given; its outputs in the problem's order."""
         return self._memory.capped(

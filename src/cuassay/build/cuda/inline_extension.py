@@ -242,13 +242,7 @@ class _Sources:
 
 
 def _load(
-    name: str,
-    sources: _Sources,
-    flags: BuildFlags,
-    *,
-    folder: Path,
-    device: Device,
-    hosted: bool,
+    name: str, sources: _Sources, flags: BuildFlags, *, folder: Path, device: Device, hosted: bool
 ) -> types.ModuleType:
     if hosted:
         with noted():
