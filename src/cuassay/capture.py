@@ -16,7 +16,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +101,25 @@ def recording(target: str, folder: str | Path, *, calls: int = 8) -> Iterator[Ca
     owner, name, found = _located(target)
     recorder = CallRecorder(Path(folder).expanduser().absolute(), calls=calls)
     if inspect.isclass(found):
-        owner, name, found = found, "forward", _forward(found, target)
-    wrapped = _wrapped(found, target, recorder, is_method=inspect.isclass(owner))
+        if not callable(getattr(found, "forward", None)):
+            raise UsageError(f"'{target}' is a class without forward; name one of its methods")
+        owner, name, found = found, "forward", found.forward  # type: ignore[attr-defined]
+    is_method = inspect.isclass(owner)
+    try:
+        signature = inspect.signature(found)
+    except ValueError:
+        raise UsageError(f"'{target}' tells no parameters; wrap it in a Python function") from None
+
+    @functools.wraps(found)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        with contextlib.suppress(TypeError):  # the call itself says what is wrong with it
+            bound = signature.bind(*arguments, **options)
+            bound.apply_defaults()
+            given = dict(bound.arguments)
+            own = given.pop(next(iter(given)), None) if is_method and given else None
+            recorder.keep(target, given, _state(own))
+        return found(*arguments, **options)
+
     setattr(owner, name, wrapped)
     try:
         yield recorder
@@ -133,33 +150,6 @@ def _located(target: str) -> tuple[Any, str, Any]:
     if not (callable(found) or inspect.isclass(found)):
         raise UsageError(f"'{target}' is a {type(found).__name__}, expected a function or a module")
     return owner, name, found
-
-
-def _forward(kind: type, target: str) -> Any:
-    if not callable(getattr(kind, "forward", None)):
-        raise UsageError(f"'{target}' is a class without forward; name one of its methods")
-    return kind.forward  # type: ignore[attr-defined]
-
-
-def _wrapped(
-    function: Callable[..., Any], target: str, recorder: CallRecorder, *, is_method: bool
-) -> Callable[..., Any]:
-    try:
-        signature = inspect.signature(function)
-    except ValueError:
-        raise UsageError(f"'{target}' tells no parameters; wrap it in a Python function") from None
-
-    @functools.wraps(function)
-    def record(*arguments: Any, **options: Any) -> Any:
-        with contextlib.suppress(TypeError):  # the call itself says what is wrong with it
-            bound = signature.bind(*arguments, **options)
-            bound.apply_defaults()
-            given = dict(bound.arguments)
-            own = given.pop(next(iter(given)), None) if is_method and given else None
-            recorder.keep(target, given, _state(own))
-        return function(*arguments, **options)
-
-    return record
 
 
 def _state(module: Any) -> dict[str, Any]:

@@ -1493,6 +1493,33 @@ def run(x):
         condition="unreached",
     ),
     Hostile(
+        name="scratch-of-all-calls",
+        line="lines",
+        body="""
+WORK = {}
+def run(x):
+    work = WORK.setdefault((x.shape, x.dtype), torch.empty_like(x))
+    work.copy_(x).mul_(2.0)
+    return work + 1.0
+""",
+        twin="""
+def run(x):
+    work = torch.empty_like(x)
+    work.copy_(x).mul_(2.0)
+    return work + 1.0
+""",
+        condition="threads",
+    ),
+    Hostile(
+        name="wrong-beyond-a-minimum",
+        line="lines",
+        body="def run(x):\n    count = min(len(x), 3 << 20)\n"
+        "    return torch.cat((right(x[:count]), wrong(x[count:])))",
+        twin="def run(x):\n    count = min(len(x), 100)\n"
+        "    return torch.cat((right(x[:count]), right(x[count:])))",
+        condition="unreached",
+    ),
+    Hostile(
         name="wrong-without-a-garbage-collector",
         line="lines",
         body="import gc\ndef run(x):\n    return (wrong, right)[gc.isenabled()](x)",
@@ -1525,6 +1552,40 @@ class Scaled(torch.autograd.Function):
 def run(x):
     return Scaled.apply(x)
 """,
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-derivative-at-a-third-turn",
+        line="lines",
+        body="""
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.turns = [0]
+        return right(x)
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        ctx.turns[0] += 1
+        return grad * (2.0, 1.0)[ctx.turns[0] > 2]
+def run(x):
+    return Scaled.apply(x)
+""",
+        twin="""
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.turns = [0]
+        return right(x)
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        ctx.turns[0] += 1
+        return grad * 2.0
+def run(x):
+    return Scaled.apply(x)
+""",
+        codes=("NUM001", "GRAD001"),
         condition="unreached",
     ),
     Hostile(

@@ -73,10 +73,15 @@ def _loaded(
     cached = mark.is_file()
     because = ""
     if candidate.names_triton and not device.on_gpu:
-        because = _interpreted_because(folder, wanted=machine)
+        from cuassay.build.machine import candidates as for_machine
+
+        because = for_machine.interpreted_because(folder, wanted=machine)
     launches = candidate.launches_ptx and not device.on_gpu and not because
     hosted = candidate.compiles_cuda and not device.on_gpu
-    kind = _kind(candidate, device, launches or hosted, interpreted=bool(because))
+    kind = candidate.language.value
+    if not device.on_gpu:  # what executes its kernels instead
+        by_machine = candidate.language is Language.CUDA_KERNEL or launches or hosted
+        kind += MACHINE if by_machine else INTERPRETER if because else ""
     match candidate.language:
         case Language.PYTHON:
             call = _python(candidate, problem, device=device, folder=folder, launches=launches)
@@ -137,18 +142,3 @@ def _python(
     launcher = machine.enable_compilers(candidate, folder)
     call = load_python(candidate, device=device, folder=folder, interpret=False)
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))
-
-
-def _interpreted_because(folder: Path, *, wanted: bool) -> str:
-    from cuassay.build.machine import candidates as machine
-
-    return machine.interpreted_because(folder, wanted=wanted)
-
-
-def _kind(candidate: Candidate, device: Device, machine: bool, *, interpreted: bool) -> str:
-    """Return the language, and what executes its kernels where that is no GPU."""
-    if device.on_gpu:
-        return candidate.language.value
-    if candidate.language is Language.CUDA_KERNEL or machine:
-        return candidate.language.value + MACHINE
-    return candidate.language.value + (INTERPRETER if interpreted else "")

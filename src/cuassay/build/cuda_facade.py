@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +43,7 @@ def answer_for(architecture: int) -> None:
 class _Mode(OnCpu):
     """Rewrites devices in calls of torch functions and answers where a tensor is."""
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         answer = _ANSWERS.get(func)
         if answer is not None:
@@ -188,10 +186,6 @@ _TORCH_CUDA: dict[str, Any] = {
 }
 
 
-def _empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty_strided(size, stride, dtype=dtype)
-
-
 _ABSENT = object()  # what a torch that was built without CUDA lacks
 _REPLACED: dict[tuple[Any, str], Any] = {
     **{(torch.cuda, name): answer for name, answer in _TORCH_CUDA.items()},
@@ -200,7 +194,9 @@ _REPLACED: dict[tuple[Any, str], Any] = {
     # What code that torch.compile wrote asks of torch's insides.
     (torch._C, "_cuda_getCurrentRawStream"): _constant(0),
     (torch._C, "_cuda_setDevice"): _constant(None),
-    (torch._C._dynamo.guards, "_empty_strided_cuda"): _empty_strided,
+    (torch._C._dynamo.guards, "_empty_strided_cuda"): (
+        lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype)
+    ),
     # Before it asks a mode, torch wants a stream of its own kind.
     (torch.Tensor, "record_stream"): _constant(None),
 }

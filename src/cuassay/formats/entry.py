@@ -28,7 +28,24 @@ def find_entry(
     _check_exists(name, found, signature.bound_names(tree), where=where)
     if name not in found or signature.wraps_arguments(tree, name):
         return name, Convention.RETURNS
-    return name, _convention(found[name], problem, where=where)
+    entry = found[name]
+    if entry.is_async:
+        raise CandidateError(
+            f"{where}: line {entry.line}: '{entry}' is async, expected a plain def"
+        )
+    if _takes_outputs(entry, problem):
+        convention = Convention.DESTINATION
+    elif entry.accepts(len(problem.inputs)):
+        convention = Convention.RETURNS
+    else:
+        returns = ", ".join(_expected(problem, Convention.RETURNS))
+        writes = ", ".join(_expected(problem, Convention.DESTINATION))
+        raise CandidateError(
+            f"{where}: line {entry.line}: the parameters of '{entry}' do not match the problem "
+            f"'{problem.name}': expected 'def {entry.name}({returns})' returning the outputs, or "
+            f"'def {entry.name}({writes})' writing into them"
+        )
+    return name, convention
 
 
 def entry_name(source: str, function: str | None, problem: Problem, *, where: str) -> str:
@@ -122,22 +139,4 @@ def _takes_outputs(entry: signature.Signature, problem: Problem) -> bool:
 def _fits(entry: signature.Signature, problem: Problem) -> bool:
     return not entry.is_async and (
         _takes_outputs(entry, problem) or entry.accepts(len(problem.inputs))
-    )
-
-
-def _convention(entry: signature.Signature, problem: Problem, *, where: str) -> Convention:
-    if entry.is_async:
-        raise CandidateError(
-            f"{where}: line {entry.line}: '{entry}' is async, expected a plain def"
-        )
-    if _takes_outputs(entry, problem):
-        return Convention.DESTINATION
-    if entry.accepts(len(problem.inputs)):
-        return Convention.RETURNS
-    returns = ", ".join(_expected(problem, Convention.RETURNS))
-    writes = ", ".join(_expected(problem, Convention.DESTINATION))
-    raise CandidateError(
-        f"{where}: line {entry.line}: the parameters of '{entry}' do not match the problem "
-        f"'{problem.name}': expected 'def {entry.name}({returns})' returning the outputs, or "
-        f"'def {entry.name}({writes})' writing into them"
     )

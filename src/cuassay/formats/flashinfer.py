@@ -121,13 +121,24 @@ def load_solution(
     entry_file, function = solution.read_entry(
         model.spec.entry_point, language, sources, where=where
     )
+    if model.spec.destination_passing_style is not None:
+        style = model.spec.destination_passing_style
+        convention = Convention.DESTINATION if style else Convention.RETURNS
+    elif model.spec.language in _CUDA:
+        convention = Convention.DESTINATION
+    else:
+        text = next(source.text for source in sources if source.path == entry_file)
+        if _takes_outputs(text, function, problem):
+            convention = Convention.DESTINATION
+        else:
+            convention = find_entry(text, function, problem, where=f"{where}: {entry_file}")[1]
     return Candidate(
         name=model.name,
         sources=sources,
         entry_file=entry_file,
         entry_function=function,
         language=language,
-        convention=_convention(model.spec, sources, entry_file, function, problem, where=where),
+        convention=convention,
         flags=solution.read_flags(model.spec.compile_options),
         author=model.author,
         origin=file.absolute(),
@@ -148,26 +159,6 @@ def _language(spec: TraceSpecModel, sources: Sequence[SourceFile], *, where: str
             "not build; bind it with torch (a PYBIND11_MODULE that exports the entry function)"
         )
     return Language.CUDA_EXTENSION
-
-
-def _convention(
-    spec: TraceSpecModel,
-    sources: Sequence[SourceFile],
-    entry_file: str,
-    function: str,
-    problem: Problem,
-    *,
-    where: str,
-) -> Convention:
-    if spec.destination_passing_style is not None:
-        style = spec.destination_passing_style
-        return Convention.DESTINATION if style else Convention.RETURNS
-    if spec.language in _CUDA:
-        return Convention.DESTINATION
-    text = next(source.text for source in sources if source.path == entry_file)
-    if _takes_outputs(text, function, problem):
-        return Convention.DESTINATION
-    return find_entry(text, function, problem, where=f"{where}: {entry_file}")[1]
 
 
 def _takes_outputs(text: str, function: str, problem: Problem) -> bool:

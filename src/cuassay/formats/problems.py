@@ -45,7 +45,11 @@ def _named(where: str, *, strict: bool, notes: list[str]) -> Problem:
     if not where.strip():
         raise ProblemError(f"the problem's name is empty. {_HINT}")
     path = Path(where).expanduser()
-    if _exists(path):
+    try:
+        exists = path.exists()
+    except (OSError, ValueError):
+        exists = False
+    if exists:
         return _from_path(path, None, strict=strict, notes=notes)
     place, separator, function = where.rpartition(":")
     if separator and place.endswith(".py"):
@@ -74,13 +78,6 @@ def _named(where: str, *, strict: bool, notes: list[str]) -> Problem:
     if where.partition("@")[0] not in known:  # rmsnorm@float16 picks a working dtype
         raise UnknownNameError("problem", where, known, _HINT)
     return registry.get(where)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def _from_path(path: Path, function: str | None, *, strict: bool, notes: list[str]) -> Problem:

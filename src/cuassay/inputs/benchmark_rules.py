@@ -42,7 +42,13 @@ def random_tensor(spec: TensorSpec, shape: tuple[int, ...], device: Device) -> t
         case _ if dtype.is_float8:
             return _normal(shape, device).clamp(-2.0, 2.0).to(torch_dtype(dtype))
         case DType.FLOAT4_E2M1FN_X2:
-            return _packed(shape, device)
+            # Pairs of 4-bit floats, each the code nearest to a standard normal number
+            magnitudes = torch.tensor(_E2M1, device=device)
+            drawn = _normal((*shape, 2), device)
+            borders = (magnitudes[1:] + magnitudes[:-1]) / 2
+            codes = torch.bucketize(drawn.abs(), borders) + 8 * (drawn < 0)
+            even, odd = codes.unbind(-1)
+            return (even + 16 * odd).to(torch.uint8).view(torch_dtype(DType.FLOAT4_E2M1FN_X2))
         case DType.BOOL:
             return _coin(shape, device).to(torch.bool)
     if dtype.is_floating:
@@ -118,13 +124,3 @@ def _integer_range(dtype: DType) -> tuple[int, int]:
     if dtype is DType.INT8:
         return -128, 128
     return (0, 256) if dtype is DType.UINT8 else (-1024, 1024)
-
-
-def _packed(shape: tuple[int, ...], device: Device) -> torch.Tensor:
-    """Return pairs of 4-bit floats, each the code nearest to a standard normal number."""
-    magnitudes = torch.tensor(_E2M1, device=device)
-    drawn = _normal((*shape, 2), device)
-    borders = (magnitudes[1:] + magnitudes[:-1]) / 2
-    codes = torch.bucketize(drawn.abs(), borders) + 8 * (drawn < 0)
-    low, high = codes.unbind(-1)
-    return (low + 16 * high).to(torch.uint8).view(torch_dtype(DType.FLOAT4_E2M1FN_X2))

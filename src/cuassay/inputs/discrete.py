@@ -322,20 +322,6 @@ def packed(kind: str, request: Request, domain: Packed, *, dtype: torch.dtype) -
     return (codes << shifts).sum(-1)  # of 64 bits: the highest code wraps into the sign
 
 
-def _patchwork(request: Request, low: int, high: int) -> torch.Tensor:
-    """Rows of six kinds in random order: any, halves at the number nearest to 0, sorted, ends."""
-    drawn = (request.integers(high - low + 1) + low).view(-1, request.shape[-1])
-    zero, half = min(max(0, low), high), request.shape[-1] // 2
-    kinds = request.permutation(len(drawn)) % 6
-    drawn[kinds == 1, :half] = zero
-    drawn[kinds == 2, half:] = zero
-    drawn[kinds == 3] = drawn[kinds == 3].sort(dim=-1).values
-    drawn[kinds == 4] = drawn[kinds == 4, :1]
-    ends = torch.where(drawn % 2 == 0, low, high)
-    drawn[kinds == 5] = ends[kinds == 5]
-    return drawn.view(request.shape)
-
-
 def integers(
     kind: str, request: Request, low: int, high: int, *, dtype: torch.dtype = torch.int64
 ) -> torch.Tensor:
@@ -352,7 +338,18 @@ def integers(
             counted = torch.arange(request.count, device=request.device).reshape(request.shape)
             return counted % (high - low + 1) + low
         case "patchwork" if request.shape and request.count:
-            return _patchwork(request, low, high)
+            # Rows of six kinds in random order: any, halves at the number nearest to 0, sorted,
+            # ends
+            drawn = (request.integers(high - low + 1) + low).view(-1, request.shape[-1])
+            zero, half = min(max(0, low), high), request.shape[-1] // 2
+            kinds = request.permutation(len(drawn)) % 6
+            drawn[kinds == 1, :half] = zero
+            drawn[kinds == 2, half:] = zero
+            drawn[kinds == 3] = drawn[kinds == 3].sort(dim=-1).values
+            drawn[kinds == 4] = drawn[kinds == 4, :1]
+            ends = torch.where(drawn % 2 == 0, low, high)
+            drawn[kinds == 5] = ends[kinds == 5]
+            return drawn.view(request.shape)
         case _:
             return request.integers(high - low + 1) + low
 

@@ -59,13 +59,20 @@ def change(planner: Planner, case: Case, changes: Sequence[Change], *, max_eleme
     scalar, the seed. A change of amount 0 changes nothing, nor does one to sizes that are illegal
     or have more than `max_elements` elements of inputs and outputs.
     """
+    problem = planner.problem
+    aspects: list[Callable[[Case, int], Case | None]] = []
+    for spec in _filled(problem):
+        aspects += [_part(_magnitude, spec), _part(_other_fill, spec)]
+    for axis in problem.var_axes():
+        aspects += [_part(_multiplied, problem, axis), _part(_shifted, problem, axis)]
+    aspects += [_part(_other_scalar, scalar) for scalar in _scalars(problem)]
+    aspects.append(lambda case, amount: case)  # another seed
     variant = case.seed
     for aspect, amount in changes:
         if not amount:
             continue
-        aspects = _aspects(planner.problem)
         changed = aspects[aspect % len(aspects)](case, amount)
-        if changed is None or elements(planner.problem, changed.axes) > max_elements:
+        if changed is None or elements(problem, changed.axes) > max_elements:
             continue
         case = changed
         variant = derive(variant, amount)
@@ -174,16 +181,6 @@ def _sizes(random: Random, problem: Problem, max_elements: int) -> dict[str, int
         size = min(max(step_to(axis, size), smallest), largest)
         sizes = try_sizes(problem, sizes, {axis.name: size})
     return sizes if sizes is not None and legal(problem, sizes) else None
-
-
-def _aspects(problem: Problem) -> list[Callable[[Case, int], Case | None]]:
-    found: list[Callable[[Case, int], Case | None]] = []
-    for spec in _filled(problem):
-        found += [_part(_magnitude, spec), _part(_other_fill, spec)]
-    for axis in problem.var_axes():
-        found += [_part(_multiplied, problem, axis), _part(_shifted, problem, axis)]
-    found += [_part(_other_scalar, scalar) for scalar in _scalars(problem)]
-    return [*found, lambda case, amount: case]  # the last: another seed
 
 
 def _part(change: Callable[..., Case | None], *fixed: object) -> Callable[[Case, int], Case | None]:

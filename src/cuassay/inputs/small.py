@@ -74,7 +74,11 @@ def small_sizes(
             if changed is not None:
                 sizes = changed
                 break
-    return _within_budget(planner, _unlike(planner.problem, sizes, unlike), unlike)
+    # `sizes` one step lower wherever they equal those of `unlike`
+    for axis in planner.problem.var_axes():
+        if sizes[axis.name] == unlike.get(axis.name):
+            sizes = _stepped(planner.problem, sizes, axis, floor=2, unlike=unlike) or sizes
+    return _within_budget(planner, sizes, unlike)
 
 
 def _small_for(
@@ -102,14 +106,6 @@ def _legal_with(
     """Return `sizes` with another size of one axis; None where that is not legal."""
     changed = try_sizes(problem, sizes, {axis.name: size})
     return changed if changed is not None and legal(problem, changed) else None
-
-
-def _unlike(problem: Problem, sizes: dict[str, int], unlike: Mapping[str, int]) -> dict[str, int]:
-    """Return `sizes` one step lower wherever they equal those of `unlike`."""
-    for axis in problem.var_axes():
-        if sizes[axis.name] == unlike.get(axis.name):
-            sizes = _stepped(problem, sizes, axis, floor=2, unlike=unlike) or sizes
-    return sizes
 
 
 def _within_budget(

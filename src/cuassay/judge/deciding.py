@@ -15,21 +15,25 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.judge.decide import benchmark_rule
-from cuassay.judge.decide.exchanges import idle_parts
+from cuassay.judge.decide.exchanges import IdleParts, idle_parts
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
 from cuassay.judge.decide.required import decide_least, decide_required
 from cuassay.judge.decide.scope import scope_of
-from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
-from cuassay.judge.decide.verdict import bind, decide, decide_proofs
+from cuassay.judge.decide.unreached import (
+    undecided_in_kernels,
+    unreached_code,
+    unreached_in_kernels,
+)
+from cuassay.judge.decide.verdict import bind, condition_key, decide, decide_proofs
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.conditions import wanted_proofs
 from cuassay.model.events import FindingReported
 from cuassay.model.jobs import Stop
-from cuassay.model.outcome import CheckReport
+from cuassay.model.outcome import CheckReport, Failed
 from cuassay.model.problem import Problem
 from cuassay.model.proofs import Proof, Property
 from cuassay.model.ranks import AXIS
-from cuassay.model.scope import Scope, scope_conditions
+from cuassay.model.scope import THREADS, Scope, scope_conditions
 from cuassay.model.verdict import BenchmarkRule, Decision, Lane
 
 if TYPE_CHECKING:
@@ -110,6 +114,11 @@ def decide_trial(
             "parts of the code that decide nothing",
             lambda: idle_parts(trial, bench.candidate, executor.exchanged, checked, reached),
         )
+    idle = idle or IdleParts()
+    ended = (report.outcome for report in reports)
+    failures = (one for outcome in ended if isinstance(outcome, Failed) for one in outcome.findings)
+    # What two threads showed is a condition already.
+    seen_in_threads = any(condition_key(one) == THREADS for one in failures)
     scope = scope_of(
         trial,
         checked.right,
@@ -118,9 +127,11 @@ def decide_trial(
         launches=bench.machine.count(),
         unreached=(
             *unreached_code(bench.candidate, reached),
-            *(idle or ()),
+            *idle.unreached,
             *unreached_in_kernels(bench.candidate, bench.machine.executed),
+            *undecided_in_kernels(bench.candidate, bench.machine.executed),
         ),
+        shared=() if seen_in_threads else idle.shared,
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
     )
     of_ranks = ranks_condition(
@@ -129,9 +140,9 @@ def decide_trial(
     own = filter(None, (ruled.condition, of_ranks))
     stated = (*own, *scope_conditions(scope, streams=launches))
     decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
-    ended = {*bench.budget.missed, *bench.budget.cut}
-    more = bench.budget.reason if ended else "a larger --profile or --budget allows more"
-    short = {*ended, *checked.cut_short}
+    cut = {*bench.budget.missed, *bench.budget.cut}
+    more = bench.budget.reason if cut else "a larger --profile or --budget allows more"
+    short = {*cut, *checked.cut_short}
     decision, reason = decide_least(decision, reason, reports, short=short, advice=more)
     if decision is Decision.ACCEPTED and ruled.undecided:
         decision, reason = Decision.INCONCLUSIVE, ruled.undecided

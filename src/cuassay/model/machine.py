@@ -61,6 +61,23 @@ class LineTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What instructions of one kind at a place of a source came to, over all threads of a launch.
+
+    `values` has at most two: of a comparison whether it held, of an integer minimum or maximum
+    whether the first operand was the smaller one, of a float instruction a magnitude. Nothing came
+    of one that did not run. `compares` says that it is a comparison.
+    """
+
+    file: str
+    line: int
+    column: int
+    what: str
+    values: tuple[str, ...]
+    compares: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FloatRange:
     """What one float instruction gave over all threads: magnitudes of finite nonzero results.
 
@@ -138,6 +155,7 @@ class LaunchEvidence:
     printed: tuple[str, ...] = ()
     lines: tuple[LineTrace, ...] = ()
     floats: tuple[FloatRange, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
     agreement: tuple[Agreement, ...] | None = None
     failure: str = ""
     order: CallerOrder | None = None

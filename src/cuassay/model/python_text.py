@@ -34,6 +34,11 @@ def parse_python(text: str | bytes, filename: str = "<unknown>") -> ast.Module:
     return tree
 
 
+def span_of(node: ast.expr) -> tuple[int, int, int, int]:
+    """Return line and column of an expression, its last line and the column after its end."""
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+
+
 def _kept(part: ast.AST, level: int, waiting: list[tuple[ast.AST, int]]) -> ast.AST:
     """Return a part of a node, or what stands for it where it lies too deep."""
     if isinstance(part, ast.expr) and level >= MOST_LEVELS:

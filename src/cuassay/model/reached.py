@@ -63,7 +63,9 @@ class Reached:
     the place of what they come to, `kept` those that came to a tensor which an earlier call had
     left and which was spoiled. `traced` is the file and line of what a compiler traces, where for
     that no values are noted. `calls` counts the calls that were followed;
-    `lost` says that something in the process ended that.
+    `lost` says that something in the process ended that. `picked` says of a minimum, a maximum, a
+    remainder or a bit operation of integers which of its operands it came to, by place; `other`
+    where it came to neither.
     """
 
     places: Mapping[str, frozenset[Place]] = field(default_factory=dict)
@@ -71,6 +73,7 @@ class Reached:
     values: Mapping[str, Mapping[Span, frozenset[str]]] = field(default_factory=dict)
     parts: Mapping[str, Mapping[Span, frozenset[Instead]]] = field(default_factory=dict)
     kept: Mapping[str, frozenset[Span]] = field(default_factory=dict)
+    picked: Mapping[str, Mapping[Span, frozenset[str]]] = field(default_factory=dict)
     traced: tuple[str, int] | None = None
     calls: int = 0
     lost: bool = False
@@ -106,6 +109,10 @@ class Reached:
                 file: self.kept.get(file, spans) | other.kept.get(file, spans)
                 for file in {**self.kept, **other.kept}
             },
+            picked={
+                file: _united(self.picked.get(file, {}), other.picked.get(file, {}))
+                for file in {**self.picked, **other.picked}
+            },
             traced=self.traced or other.traced,
             calls=self.calls + other.calls,
             lost=self.lost or other.lost,
@@ -134,13 +141,16 @@ def read_reached(found: object) -> Reached:
                 (int(line), int(at), int(to_line), int(to), bool(ends))
                 for line, at, to_line, to, ends in of_file["branches"]
             )
-        values = {
-            str(file): {
-                (int(line), int(at), int(last), int(end)): frozenset(map(str, said[:_VALUES]))
-                for line, at, last, end, *said in spans
+        values, picked = (
+            {
+                str(file): {
+                    (int(line), int(at), int(last), int(end)): frozenset(map(str, said[:_VALUES]))
+                    for line, at, last, end, *said in spans
+                }
+                for file, spans in dict(found.get(name, {})).items()  # type: ignore[attr-defined]
             }
-            for file, spans in dict(found.get("values", {})).items()  # type: ignore[attr-defined]
-        }
+            for name in ("values", "picked")
+        )
         parts = {
             str(file): {
                 (int(line), int(at), int(last), int(end)): frozenset(map(Instead, said))
@@ -164,6 +174,7 @@ def read_reached(found: object) -> Reached:
         values=values,
         parts=parts,
         kept=kept,
+        picked=picked,
         traced=(str(traced[0]), int(traced[1])) if len(traced) == 2 else None,
         calls=1,
         lost=lost,

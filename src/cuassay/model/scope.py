@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 # The keys of the conditions that a scope leads to.
 SIZES, WORKLOADS, LAUNCHES, POWER, STREAMS = "sizes", "workloads", "launches", "power", "streams"
-UNREACHED, LARGE = "unreached", "large-tensors"
+UNREACHED, LARGE, THREADS = "unreached", "large-tensors", "threads"
 SCOPE_CONDITIONS = (LAUNCHES, POWER, SIZES, UNREACHED, WORKLOADS)
 _LARGE_ELEMENTS = 1 << 31
 _SHOWN = 4  # axes, workloads or checks that a line names
@@ -97,7 +97,8 @@ class Scope:
     and `launches_judged` count kernels that the PTX machine executed; `has_launches` says whether
     the candidate has kernels of its own and the machine was to execute them. `power_missing` says
     why no power was measured, empty where it was, or where nobody asked for it.
-    `unreached` is code of the candidate that no judged call ran.
+    `unreached` is code of the candidate that no judged call ran. `shared` are expressions that
+    came to a tensor which calls keep to work in.
     """
 
     axes: tuple[AxisScope, ...] = ()
@@ -110,6 +111,7 @@ class Scope:
     has_launches: bool = False
     power_missing: str = ""
     unreached: tuple[Unreached, ...] = ()
+    shared: tuple[Unreached, ...] = ()
 
 
 def scope_conditions(scope: Scope, *, streams: bool) -> tuple[str, ...]:
@@ -151,6 +153,8 @@ def _short(scope: Scope, *, streams: bool) -> dict[str, str]:
     if scope.power_missing:
         found[POWER] = f"not measured: {scope.power_missing}"
     gpu = [one for one in scope.families if "STREAM001" in one.codes]
+    if scope.shared:
+        found[THREADS] = f"calls at once work in the same memory: {_code_words(scope.shared)}"
     if gpu and streams:
         found[STREAMS] = "not tried without an NVIDIA GPU: side streams, threads, CUDA graphs"
     large = [one for one in scope.families if "BIG001" in one.codes]
@@ -181,6 +185,8 @@ def scope_lines(scope: Scope, *, power: str = "") -> tuple[str, ...]:
     )
     if scope.unreached:
         launches += f"; unreached: {_code_words(scope.unreached)}"
+    if scope.shared:
+        launches += f"; shared by calls: {_code_words(scope.shared)}"
     missing = f"not measured ({scope.power_missing})" if scope.power_missing else power
     lines.append(f"{launches}; power: {missing}" if missing else launches)
     return tuple(lines)

@@ -217,6 +217,33 @@ def test_a_size_of_ours_at_which_a_loop_has_no_end_is_refused(tmp_path: Path) ->
     assert acceptor.settle(own) is not None  # the problem's own are run to their end
 
 
+def test_a_listed_size_with_a_long_loop_is_taken_and_no_run_with_data_follows(
+    tmp_path: Path,
+) -> None:
+    text = """def run(x):
+    if not x.is_meta and x.numel() > 1000:
+        raise ValueError("a run with data")
+    for _ in range(x.shape[0] * 20):
+        x = x * 0.5
+    return x
+"""
+    problem = foreign(
+        tmp_path,
+        text,
+        axes=("rows", "cols"),
+        inputs=_MATRIX,
+        output=("rows", "cols"),
+        sizes=({"rows": 512, "cols": 512},),
+    )
+    acceptor = Acceptor(problem, load_reference(problem), device=CPU)
+    listed = resolve(problem.axes, problem.workloads[0].axes)
+    case = own_case(problem, listed, seed=1, label="")
+    assert acceptor.settle(case) == case
+    assert not acceptor.is_short(case)
+    shorter = dataclasses.replace(case, axes={**listed, "rows": 256})
+    assert acceptor.settle(shorter) is None  # nobody says that the reference takes this one
+
+
 @pytest.mark.parametrize(("steps", "sizes"), [(10, 4), (300, 2)])
 def test_fewer_sizes_are_tried_where_each_run_is_a_long_loop(
     tmp_path: Path, steps: int, sizes: int

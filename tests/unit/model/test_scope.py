@@ -105,6 +105,14 @@ def test_streams_are_a_condition_of_kernels_that_no_gpu_ran() -> None:
     assert "not run: STREAM001, GRAPH001 (needs a GPU)" in scope_lines(scope)
 
 
+def test_memory_that_calls_share_is_a_condition() -> None:
+    shared = (Unreached(file="k.py", line=3, last=3, test="WORK"),)
+    scope = dataclasses.replace(_COVERED, shared=shared)
+    told = "threads: calls at once work in the same memory: k.py:3 (WORK)"
+    assert scope_conditions(scope, streams=False) == (told,)
+    assert "shared by calls: k.py:3 (WORK)" in "\n".join(scope_lines(scope))
+
+
 def test_launches_and_power_that_are_missing_are_conditions() -> None:
     scope = dataclasses.replace(_COVERED, has_launches=True, power_missing="it takes too long")
     launches, power = scope_conditions(scope, streams=False)

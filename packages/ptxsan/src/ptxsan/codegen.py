@@ -13,6 +13,8 @@ from ptxsan.dataflow import Liveness
 from ptxsan.emit import algebra, deferred, registry
 from ptxsan.emit.context import Emit
 from ptxsan.emit.control import block_label, predicate
+from ptxsan.emit.integer import INTEGERS
+from ptxsan.emit.values import is_signed
 from ptxsan.errors import MachineError
 from ptxsan.facts import Facts, collect
 from ptxsan.interplay import updates_of
@@ -20,6 +22,7 @@ from ptxsan.isa import Ends
 from ptxsan.options import Options
 from ptxsan.program import Program, Variable
 from ptxsan.runtime import layout
+from ptxsan.syntax import Instruction, Pair, Register
 
 _CACHED_LINE = 64
 # LLVM's quick selection walks over the rest of a block at each call that it leaves to the slow
@@ -56,6 +59,21 @@ class Code:
     calls: tuple[str, ...]
     is_parted: bool
     facts: Facts
+
+
+def decides(ins: Instruction) -> bool:
+    """Whether an instruction chooses: a comparison, or an integer minimum or maximum."""
+    if ins.base == "setp":
+        return not ins.parts[-1].endswith("x2") and ins.operands[0] != Register("_")
+    return ins.base in ("min", "max") and ins.parts[-1] in INTEGERS
+
+
+def outcome_at(program: Program, site: int) -> int:
+    """Return where the launch notes that an instruction chose False; True is the byte after it.
+
+    Before them are a byte of each block, and one that nobody reads.
+    """
+    return len(program.blocks) + 1 + 2 * site
 
 
 def local_bytes(variables: tuple[Variable, ...]) -> int:
@@ -155,14 +173,39 @@ def _instruction(cx: Emit) -> None:
     if emitter is None:
         cx.unsupported("is an instruction that the machine does not know")
     if ins.predicate is None or isa.row(ins).ends is Ends.JUMP:
-        algebra.emit(cx, ins, emitter)
+        _executed(cx, ins, emitter)
         return
     condition = predicate(cx, ins)
     work, after = cx.fresh("if"), cx.fresh("endif")
     cx.branch(str(condition), work, after)
     cx.lines.append(f"{work}:")
-    algebra.emit(cx, ins, emitter)
+    _executed(cx, ins, emitter)
     cx.label(after)
+
+
+def _executed(cx: Emit, ins: Instruction, emitter: registry.Emitter) -> None:
+    """Execute an instruction and note what it chose: each outcome has a byte of its own.
+
+    Threads of the host that run blocks at once then store the same.
+    """
+    place = ""
+    if decides(ins) and ins.base != "setp":  # the result may take the place of an operand
+        type_ = ins.parts[-1]
+        a, b = cx.read(ins.operands[1], type_), cx.read(ins.operands[2], type_)
+        less = cx.let(f"icmp {'s' if is_signed(type_) else 'u'}lt i{a.width} {a.bits}, {b.bits}")
+        same = cx.let(f"icmp eq i{a.width} {a.bits}, {b.bits}")
+        at = cx.let(f"zext i1 {less} to i64")
+        at = cx.let(f"add i64 {at}, {outcome_at(cx.program, cx.site)}")
+        place = cx.let(f"select i1 {same}, i64 {len(cx.program.blocks)}, i64 {at}")
+    algebra.emit(cx, ins, emitter)
+    if decides(ins) and ins.base == "setp":
+        to = ins.operands[0]
+        held = cx.read(to.first if isinstance(to, Pair) else to, "pred")
+        at = cx.let(f"zext i1 {held.bits} to i64")
+        place = cx.let(f"add i64 {at}, {outcome_at(cx.program, cx.site)}")
+    if place:
+        mark = cx.let(f"getelementptr i8, ptr %covered, i64 {place}")
+        cx.line(f"store i8 1, ptr {mark}")
 
 
 def _prologue(cx: Emit, spill: int, allocas: list[str]) -> list[str]:

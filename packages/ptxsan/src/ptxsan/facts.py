@@ -33,7 +33,9 @@ class Facts:
 def collect(body: Sequence[Instruction], liveness: Liveness, registers: Mapping[str, str]) -> Facts:
     """Return the facts of a flat program; `registers` are those that are declared, with types."""
     start = {name for name in liveness.before(0) if name in registers}
-    poisonable = _forward(body, start, _gives_poison)
+    poisonable = _forward(
+        body, start, lambda one: _from_memory(one) or isa.row(one).defined is Defined.OTHERS
+    )
     sources = _forward(body, set(), _gives_shadow, through=_moves_shadow)
     sinks: set[str] = set()
     changed = True
@@ -57,25 +59,13 @@ def collect(body: Sequence[Instruction], liveness: Liveness, registers: Mapping[
     wide = {
         name for name in poisonable if name in registers and width_of(registers[name]) in widths
     }
-    return Facts(
-        poisonable=frozenset(poisonable),
-        shadowed=frozenset(sources & sinks),
-        split=frozenset(_split(body, wide)),
-    )
-
-
-_STACK = ("local", "generic")  # generic: it may be
-
-
-def _split(body: Sequence[Instruction], wide: set[str]) -> set[str]:
-    """Return the wide registers that parts are taken out of or put into (memory may do that, where
-    anything narrow is loaded from it), and those that are copied to or from such a register.
-    """
+    # The wide registers that parts are taken out of or put into (memory may do that, where anything
+    # narrow is loaded from it), and those that are copied to or from such a register
     reads = [one for one in body if isa.row(one).memory is Memory.READ]
     narrow = any(isa.bits_of(one) < 32 for one in reads)
     # of a structure's copy on the stack, members are loaded by themselves
     members = any(isa.bits_of(one) < 64 and isa.space_of(one) in _STACK for one in reads)
-    found: set[str] = set()
+    split: set[str] = set()
     copies: dict[str, set[str]] = {}
     for one in body:
         row = isa.row(one)
@@ -85,16 +75,23 @@ def _split(body: Sequence[Instruction], wide: set[str]) -> set[str]:
         written = isa.row(one).memory is Memory.WRITE
         onto_stack = members and isa.bits_of(one) == 64 and isa.space_of(one) in _STACK
         if _takes_apart(one) or (written and (narrow or onto_stack)):
-            found |= named
+            split |= named
         elif row.copies:
             for name in named:
                 copies.setdefault(name, set()).update(named)
-    waiting = list(found)
+    waiting = list(split)
     while waiting:
-        fresh = copies.get(waiting.pop(), set()) - found
-        found |= fresh
+        fresh = copies.get(waiting.pop(), set()) - split
+        split |= fresh
         waiting += fresh
-    return found
+    return Facts(
+        poisonable=frozenset(poisonable),
+        shadowed=frozenset(sources & sinks),
+        split=frozenset(split),
+    )
+
+
+_STACK = ("local", "generic")  # generic: it may be
 
 
 def _takes_apart(one: Instruction) -> bool:
@@ -115,10 +112,6 @@ def _from_memory(one: Instruction) -> bool:
     return isa.row(one).memory in (Memory.READ, Memory.UPDATE) and isa.space_of(one) != "param"
 
 
-def _gives_poison(one: Instruction) -> bool:
-    return _from_memory(one) or isa.row(one).defined is Defined.OTHERS
-
-
 def _gives_shadow(one: Instruction) -> bool:
     computed = isa.is_float(one) or isa.row(one).shadow is Shadow.PRODUCED
     return computed or _from_memory(one)
@@ -128,12 +121,8 @@ def _moves_shadow(one: Instruction) -> bool:
     return isa.is_float(one) or isa.row(one).shadow in (Shadow.MOVED, Shadow.LOADED)
 
 
-def _always(_one: Instruction) -> bool:
-    return True
-
-
 def _forward(
-    body: Sequence[Instruction], start: set[str], gives: _Test, through: _Test = _always
+    body: Sequence[Instruction], start: set[str], gives: _Test, through: _Test = lambda _: True
 ) -> set[str]:
     found, changed = set(start), True
     while changed:

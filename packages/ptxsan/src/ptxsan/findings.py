@@ -215,7 +215,11 @@ def strict(findings: Iterable[MachineFinding]) -> tuple[MachineFinding, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Counts of one launch: lane-instructions executed, times, and memory of the machine."""
+    """Counts of one launch: lane-instructions executed, times, and memory of the machine.
+
+    `outcomes` maps the PTX line of a comparison, or of an integer `min` or `max`, to what came out
+    of it in any thread: False, True (the first operand is the smaller one), or both.
+    """
 
     lane_instructions: int = 0
     compile_s: float = 0.0
@@ -223,6 +227,7 @@ class Statistics:
     state_bytes: int = 0
     kernel_bytes: int = 0
     executed_lines: frozenset[int] = frozenset()
+    outcomes: Mapping[int, frozenset[bool]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,20 @@ class _Spread:
         held = _BITS.get(type_, type_)
         kept = tuple(each for each in one.parts[2:-1] if each not in (*_REDUCTIONS, _SINGLE))
         if way == "ld_reduce":
-            yield from self._loads(one, ("ld", *kept, held), self._operation(one))
+            # Loads from all devices and what reduces them
+            parts = ("ld", *kept, held)
+            operation = self._operation(one)
+            into, source = one.operands
+            items = into.items if isinstance(into, Vector) else (into,)
+            loaded = []
+            for at in self._addresses(one, source):
+                yield from at.before
+                registers = tuple(self._register(parts[-1]) for _ in items)
+                loaded.append(registers)
+                target = Vector(registers) if isinstance(into, Vector) else registers[0]
+                yield _made(one, parts, (target, at.address))
+            for item, column in zip(items, zip(*loaded, strict=True), strict=True):
+                yield from self._reduced(one, item, column, operation)
             return
         if way == "st":
             parts = ("st", *kept, held)
@@ -104,22 +117,6 @@ class _Spread:
 
     def _operation(self, one: Instruction) -> str:
         return next(each for each in one.parts if each in _REDUCTIONS)
-
-    def _loads(
-        self, one: Instruction, parts: tuple[str, ...], operation: str
-    ) -> Iterator[Instruction]:
-        """Yield loads from all devices and what reduces them."""
-        into, source = one.operands
-        items = into.items if isinstance(into, Vector) else (into,)
-        loaded = []
-        for at in self._addresses(one, source):
-            yield from at.before
-            registers = tuple(self._register(parts[-1]) for _ in items)
-            loaded.append(registers)
-            target = Vector(registers) if isinstance(into, Vector) else registers[0]
-            yield _made(one, parts, (target, at.address))
-        for item, column in zip(items, zip(*loaded, strict=True), strict=True):
-            yield from self._reduced(one, item, column, operation)
 
     def _reduced(
         self, one: Instruction, into: Operand, column: Iterable[Register], operation: str

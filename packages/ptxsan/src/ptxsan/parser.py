@@ -194,7 +194,8 @@ class _Parser:
                 else:
                     self._callers.pop(place, None)
                     caller = self._commented_caller(one.line)
-                self._source = SourceLine(self._file(match[1]), int(match[2]), caller)
+                column = int(match[3] or 0)
+                self._source = SourceLine(self._file(match[1]), int(match[2]), caller, column)
         elif text.startswith(".reg"):
             _declare_registers(body, text, one.line)
         elif text.startswith("."):

@@ -44,13 +44,17 @@ class Variable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A kernel parameter: whose it is, its byte offset and size in parameter space."""
+    """A kernel parameter: whose it is, its byte offset and size in parameter space.
+
+    `is_number`: the kernel declares which of its parameters are pointers, and this is none.
+    """
 
     kernel: str
     name: str
     offset: int
     bytes: int
     align: int
+    is_number: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what is asked at every launch is kept
@@ -152,15 +156,19 @@ def build(module: Module, kernel: str) -> Program:
         for operand in one.operands
     )
     parameters, offset = [], 0
-    for name, parameter in ((one.name, each) for one in entries for each in one.params):
+    for entry, parameter in ((one, each) for one in entries for each in one.params):
         # `.ptr .align` is that of the memory behind a pointer, not the pointer's.
         item = size_of(parameter.type)
         align = item if item > 1 else max(parameter.align, 1)
         offset = -(-offset // align) * align
         size = parameter.count * item
+        declares = any(one.pointer for one in entry.params)
         parameters.append(
-            Parameter(kernel=name, name=parameter.name, offset=offset, bytes=size, align=align)
-        )
+            Parameter(
+                kernel=entry.name, name=parameter.name, offset=offset, bytes=size, align=align,
+                is_number=declares and not parameter.pointer,
+            )
+        )  # fmt: skip
         offset += size
     return Program(
         name=kernel,
@@ -171,7 +179,7 @@ def build(module: Module, kernel: str) -> Program:
         shared=_place(_in(every, "shared", used), near=near),
         local=_place(_in(every, "local", used), near=False),
         globals=(
-            *(one for one in module.variables.values() if one.space in ("global", "const")),
+            *_variables(module),
             *([_WORKSPACE] if asks_for_workspace else ()),
         ),
         params=tuple(parameters),
@@ -180,6 +188,27 @@ def build(module: Module, kernel: str) -> Program:
         target=module.target,
         functions=function_addresses(module),
     )
+
+
+def variables_of(module: Module) -> list[Declaration]:
+    """Return the global and constant variables of a module."""
+    return [one for one in module.variables.values() if one.space in ("global", "const")]
+
+
+def _variables(module: Module) -> list[Declaration]:
+    """Return those of its variables that a launch has; all kernels of a module have the same.
+
+    Libraries of templates define thousands of constants which no function names, and a launch
+    has room for 4096 memories.
+    """
+    found = variables_of(module)
+    if len(found) <= _MANY_VARIABLES:
+        return found
+    named = {
+        one.name for function in module.functions.values() for one in symbols_in(function.body)
+    }
+    named |= {symbol.name for one in found for _, symbol in one.addresses}
+    return [one for one in found if one.name in named]
 
 
 def _entry(module: Module, name: str) -> Function:
@@ -196,6 +225,7 @@ def function_addresses(module: Module) -> dict[str, int]:
     return {name: FUNCTION_WINDOW + 16 * number for number, name in enumerate(names, start=1)}
 
 
+_MANY_VARIABLES = 1024
 _WORKSPACE = Declaration(name=WORKSPACE, space="global", type="b32", count=16, align=16)
 
 

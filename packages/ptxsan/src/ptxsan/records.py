@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan import pages, textures
-from ptxsan.codegen import Code
+from ptxsan import codegen, pages, textures
 from ptxsan.emit.frame import global_address
 from ptxsan.errors import MachineError
 from ptxsan.heap import Heap
@@ -139,9 +138,13 @@ def buffers_of(launch: Launch) -> list[Buffer]:
 
 
 def prepare(
-    program: Program, code: Code, launch: Launch, options: Options, variables: dict[str, Bytes],
+    program: Program,
+    code: codegen.Code,
+    launch: Launch,
+    options: Options,
+    variables: dict[str, Bytes],
     heap: Heap | None = None,
-) -> LaunchState:  # fmt: skip
+) -> LaunchState:
     """Return the launch laid out; `variables` holds the module's global variables by name.
 
     `heap` is that of device malloc, where the kernel may use one.
@@ -241,7 +244,7 @@ def _allocation(
 
 
 def _fill_tables(
-    state: LaunchState, program: Program, code: Code, launch: Launch, options: Options
+    state: LaunchState, program: Program, code: codegen.Code, launch: Launch, options: Options
 ) -> None:
     state.set32(L.FUEL, options.fuel)
     state.set32(L.MOST_FUEL, options.fuel)
@@ -281,7 +284,7 @@ def _fill_tables(
         state.prints = pages.zeros(_PRINTS * L.P_RECORD)
         state.table(L.PRINT, state.prints)
         state.set32(L.PRINT_LIMIT, _PRINTS)
-    state.covered = np.zeros(len(program.blocks) + 1, np.uint8)
+    state.covered = np.zeros(codegen.outcome_at(program, len(program.body)), np.uint8)
     state.table(L.COVERED, state.covered)
     state.stats = [np.zeros((len(program.body) + 1, 16))]
     scratch = np.zeros(5 * 4096, np.uint8)
@@ -353,7 +356,10 @@ def _arguments(program: Program, launch: Launch, places: dict[int, int]) -> Byte
     raw = np.zeros(max(16, program.param_bytes + 16), np.uint8)
     for index, (param, given) in enumerate(zip(params, launch.arguments, strict=True)):
         if isinstance(given, Pointer):
-            text = struct.pack("<Q", places[id(given.buffer)] + given.offset)
+            # A number may be as large as an address, and is taken for one as long as its kernel
+            # does not say what it is.
+            place = given.buffer.address if param.is_number else 0
+            text = struct.pack("<Q", (place or places[id(given.buffer)]) + given.offset)
         elif isinstance(given, TensorMap):
             text = given.packed(places[id(given.pointer.buffer)] + given.pointer.offset)
         else:

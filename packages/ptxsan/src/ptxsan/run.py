@@ -8,7 +8,7 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -28,7 +28,7 @@ from ptxsan import (
     roles,
     watching,
 )
-from ptxsan.codegen import Code, generate
+from ptxsan.codegen import Code, decides, generate, outcome_at
 from ptxsan.compile import Compiled, compile_code
 from ptxsan.deadlines import within
 from ptxsan.emit.calls import TOO_DEEP_CODE
@@ -113,15 +113,6 @@ _USES = (  # (how what reads it begins, what is not looked at)
     (CLOCKS, "time (a clock counts executed instructions)"),
     (("%smid", "%nsmid"), "where blocks run (%smid is 0)"),
 )
-
-
-def _unmodelled(program: Program) -> Iterator[str]:
-    """Yield what a kernel uses that has a meaning here, and not all of that on a GPU."""
-    for words, text in _USES:
-        if any(name.startswith(words) for name in program.special):
-            yield text
-    if program.overlaps:
-        yield OVERLAP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +304,12 @@ class _Run:
         if self._options.footprints:
             touched = footprints.touched(self._loaded.program, self._launch, first.state)
         meanwhile, self._meanwhile = self._meanwhile, None
-        left_out = [*_unmodelled(self._loaded.program)]
+        program = self._loaded.program
+        # What a kernel uses may have a meaning here, and not all of that on a GPU.
+        left_out = [
+            text for words, text in _USES if any(name.startswith(words) for name in program.special)
+        ]
+        left_out += [OVERLAP] if program.overlaps else []
         # What memory was when others wrote it is not known for another run.
         if self._helped or (meanwhile is not None and meanwhile.beside):
             self._watch = None
@@ -326,7 +322,12 @@ class _Run:
             again = self._again(self._watch, suspects)
             runs.append((again, list(describe.records(again.state))))
         stopped = next((one.inconclusive for one, _ in runs if one.inconclusive), None)
-        findings = self._described(runs, ended=stopped is None)
+        records = [one for _, each in runs for one in each]
+        unused = self._unused_loads(records, runs[0][0].state) if stopped is None else frozenset()
+        findings = []
+        for one, records in runs:
+            describer = describe.Describer(program, self._launch, one.state, unused)
+            findings += [found for one in records for found in describer.findings(one)]
         findings += coalescing.advice(self._loaded.program, self._launch, first.state)
         left_out += [_LENIENT] if any(one.lenient for one in self._passes) else []
         run_s = sum(one.run_s for one in self._passes)
@@ -343,7 +344,10 @@ class _Run:
         worst_first = sorted(
             filter(None, findings), key=lambda one: one.severity is not Severity.WRONG
         )
-        unique = sorted(connected(joined(worst_first)), key=_order_of_findings)
+        unique = sorted(
+            connected(joined(worst_first)),
+            key=lambda one: (one.severity is not Severity.WRONG, one.ptx_line, one.kind),
+        )
         return self._summary(
             first.state, unique, inconclusive=stopped, left_out=tuple(left_out),
             run_s=run_s, touched=touched,
@@ -365,18 +369,6 @@ class _Run:
             if one.kind in _ABOUT_ORDER
         )
         return replace(other, findings=findings)
-
-    def _described(
-        self, runs: list[tuple[_Pass, list[Record]]], *, ended: bool
-    ) -> list[MachineFinding | None]:
-        program = self._loaded.program
-        found = [one for _, records in runs for one in records]
-        unused = self._unused_loads(found, runs[0][0].state) if ended else frozenset()
-        findings = []
-        for one, records in runs:
-            describer = describe.Describer(program, self._launch, one.state, unused)
-            findings += [found for one in records for found in describer.findings(one)]
-        return findings
 
     def _unused_loads(self, found: list[Record], state: LaunchState) -> frozenset[int]:
         """Return the racing loads whose values reach nothing, by running the launch without."""
@@ -526,12 +518,7 @@ class _Run:
             alone = self._meanwhile.alone() if self._meanwhile else contextlib.nullcontext()
             with alone, within(left_s, stop):
                 started = time.perf_counter()
-                others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
-                for thread in others:
-                    thread.start()
-                ended = work(places[0])
-                for thread in others:
-                    thread.join()
+                ended = _side_by_side([functools.partial(work, one) for one in places], stop)
             run_s += time.perf_counter() - started
             moved = ended == _MOVED
             if ended == _STUCK and self._meanwhile is None:
@@ -560,6 +547,12 @@ class _Run:
             if state.covered[index]
             for one in loaded.program.body[block.start : block.end]
         )
+        outcomes = {
+            one.line: frozenset(held for held in (False, True) if state.covered[at + held])
+            for site, one in enumerate(loaded.program.body)
+            if decides(one)
+            for at in (outcome_at(loaded.program, site),)
+        }
         need = budget.of(loaded.program, loaded.code, self._launch, self._options)
         statistics = Statistics(
             lane_instructions=state.get64(L.EXECUTED),
@@ -568,6 +561,7 @@ class _Run:
             state_bytes=need.state_bytes,
             kernel_bytes=need.kernel_bytes,
             executed_lines=lines,
+            outcomes=outcomes,
         )
         schedule = self._options.schedule
         if schedule == "random":
@@ -592,6 +586,27 @@ class _Run:
                 n for n, one in enumerate(self._launch.parts) if state.ended(n) < one.blocks
             ),
         )  # fmt: skip
+
+
+def _side_by_side(works: Sequence[Callable[[], int]], stop: Callable[[], None]) -> int:
+    """Return what the first of several host threads' work returns, once all of them have ended.
+
+    Their memory goes with the caller: an exception on the way (a signal's) ends them first.
+    """
+    others = [threading.Thread(target=one) for one in works[1:]]
+    try:
+        for thread in others:
+            thread.start()
+        found = works[0]()
+        for thread in others:
+            thread.join()
+    except BaseException:
+        stop()
+        for thread in others:
+            if thread.ident is not None:
+                thread.join()
+        raise
+    return found
 
 
 def _depends_on_order(state: LaunchState) -> bool:
@@ -634,7 +649,3 @@ def _order(counts: Sequence[int], options: Options) -> Any:
         found.append(order)
         first += count
     return np.concatenate(found)
-
-
-def _order_of_findings(one: MachineFinding) -> tuple[bool, int, Kind]:
-    return one.severity is not Severity.WRONG, one.ptx_line, one.kind

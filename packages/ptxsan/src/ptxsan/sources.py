@@ -270,7 +270,16 @@ def of_triton(function: Any, arguments: Sequence[tuple[str, Any]], *, arch: str 
             constants[parameter.name] = value
             named.add(name)
         else:
-            signature[parameter.name] = _triton_type(value)
+            value = getattr(value, "array", value)
+            if isinstance(value, int):
+                signature[parameter.name] = "i32" if -(1 << 31) <= value < 1 << 31 else "i64"
+            elif isinstance(value, float):
+                signature[parameter.name] = "fp32"
+            else:
+                kind = str(value.dtype).rpartition(".")[2]
+                signature[parameter.name] = "*" + _TRITON_TYPES.get(
+                    kind, kind.replace("uint", "u").replace("int", "i")
+                )
     source = ASTSource(fn=function, signature=signature, constexprs=constants)
     made = triton.compile(source, target=GPUTarget("cuda", number, 32))
     own = sum(one != "constexpr" for one in signature.values())
@@ -281,16 +290,6 @@ def of_triton(function: Any, arguments: Sequence[tuple[str, Any]], *, arch: str 
         shared_bytes=int(made.metadata.shared), more_arguments=parameters - own,
         constants=frozenset(named),
     )  # fmt: skip
-
-
-def _triton_type(value: Any) -> str:
-    value = getattr(value, "array", value)
-    if isinstance(value, int):
-        return "i32" if -(1 << 31) <= value < 1 << 31 else "i64"
-    if isinstance(value, float):
-        return "fp32"
-    kind = str(value.dtype).rpartition(".")[2]
-    return "*" + _TRITON_TYPES.get(kind, kind.replace("uint", "u").replace("int", "i"))
 
 
 def entry(module: Module, kernel: str, names: Mapping[str, str]) -> Function:

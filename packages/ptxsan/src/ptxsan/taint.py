@@ -115,19 +115,15 @@ def _loads_of_known(program: Program, known: Mapping[str, bool]) -> frozenset[in
             continue
         if isa.space_read(one) not in ("global", "generic"):
             continue
-        through = frozenset[str]().union(*(parts.get(name, ()) for name in _read_through(one)))
+        # The registers of the addresses of an instruction: of all of them, for a copy
+        names: set[str] = set()
+        for operand in one.operands:
+            if isinstance(operand, Address):
+                names.update(registers_of(operand))
+        through = frozenset[str]().union(*(parts.get(name, ()) for name in names))
         if through and all(known[name] for name in through):
             sites.add(site)
     return frozenset(sites)
-
-
-def _read_through(one: Instruction) -> set[str]:
-    """Return the registers of the addresses of an instruction: of all of them, for a copy."""
-    names: set[str] = set()
-    for operand in one.operands:
-        if isinstance(operand, Address):
-            names.update(registers_of(operand))
-    return names
 
 
 def _deciding_blocks(program: Program) -> dict[int, set[int]]:

@@ -49,3 +49,23 @@ def test_only_registers_that_are_read_before_they_are_written_have_a_value_at_th
     start = code.split("start:\n")[1].split("\nL.")[0].split("br label")[0]
     cleared = [one for one in start.splitlines() if "store i32 0" in one]
     assert len(cleared) == 1  # %r2, which the predicate may leave as it was
+
+
+@pytest.mark.parametrize("optimise", [False, True])
+def test_a_launch_tells_what_came_out_of_comparisons(optimise: bool) -> None:
+    body = """setp.lt.u32 %p1, %r1, 20;
+setp.lt.s32 %p2, %r1, 99;
+setp.eq.s32 %p3, %r1, 77;
+@%p3 setp.eq.s32 %p4, %r1, 5;
+min.s32 %r2, %r1, 5;
+min.s32 %r1, %r1, 40;
+max.s32 %r3, %r1, -1;
+min.s32 %r4, %r1, %r1;
+mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3; st.global.u32 [%rd4], %r2;"""
+    a, b = (buffer_of(np.zeros(32, np.uint32), name) for name in "ab")
+    options = Options(shadow=False, races=False, optimise=optimise)
+    report = execute(kernel(body), a, b, options=options)
+    assert report.inconclusive is None
+    assert list(report.statistics.outcomes.values()) == [
+        {False, True}, {True}, {False}, set(), {False, True}, {True}, {False}, set(),
+    ]  # fmt: skip

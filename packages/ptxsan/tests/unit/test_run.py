@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import struct
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from ptxsan.findings import Kind, MachineReport
 from ptxsan.launch import Argument, Buffer, Launch, Pointer
 from ptxsan.options import Options
 from ptxsan.parser import parse
-from ptxsan.run import run
+from ptxsan.run import _side_by_side, run
 from ptxsan_support import ptx
 
 _HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -551,3 +552,21 @@ def test_a_loop_that_counts_while_it_waits_leaves_others_a_turn(counts: str, wai
     assert report.inconclusive is None
     assert not report.findings
     assert (a[0] == 1, other.runs) == ((True, 2) if waits else (False, 1))
+
+
+def test_host_threads_end_before_an_exception_takes_their_memory_away() -> None:
+    """A signal's, for example: what threads of native code work on goes with the frame."""
+    stopped, ended = threading.Event(), threading.Event()
+
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    def other() -> int:
+        assert stopped.wait(60.0)
+        ended.set()
+        return 0
+
+    with pytest.raises(KeyboardInterrupt):
+        _side_by_side([interrupted, other], stopped.set)
+    assert ended.is_set()
+    assert _side_by_side([lambda: 7, lambda: 3], stopped.set) == 7

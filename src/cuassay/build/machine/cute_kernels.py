@@ -174,9 +174,27 @@ def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int, folder: Pat
     jit, run, load = wanted
     compiler.jit = _answered(jit, runtime)
     executor.run_compiled_program = _failing(run, runtime)
-    function._load_cuda_library = _loading(load, runtime)
+
+    # What loads a compiled function's kernels, its PTX known meanwhile
+    @functools.wraps(load)
+    def call(self: Any) -> Any:
+        runtime.loading = self.__ptx__ or ""
+        return load(self)
+
+    function._load_cuda_library = call
     function.num_devices = 1
-    _describe_device(hardware, multiprocessors)
+
+    # Answer what persistent kernels ask of the device before they choose a grid
+    def begin(self: Any, device_id: int = 0) -> None:
+        self.device_id, self.device = device_id, SimpleNamespace()
+
+    def clusters(_self: Any, cluster_size: int, stream: Any = None) -> int:
+        return max(1, multiprocessors // cluster_size)
+
+    hardware.__init__ = begin
+    hardware.get_max_active_clusters = clusters
+    hardware.get_device_multiprocessor_count = lambda _self: multiprocessors
+    hardware.get_l2_cache_size_in_bytes = lambda _self: 50 << 20
     if importlib.util.find_spec("tvm_ffi") is not None:
         _answer_tvm(runtime)
 
@@ -190,17 +208,6 @@ def _answered(jit: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
         for name, callback in runtime.callbacks.items():
             engine.raw_register_runtime(name, ctypes.cast(callback, _PLACE))
         return engine
-
-    return call
-
-
-def _loading(load: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
-    """Return what loads a compiled function's kernels, its PTX known meanwhile."""
-
-    @functools.wraps(load)
-    def call(self: Any) -> Any:
-        runtime.loading = self.__ptx__ or ""
-        return load(self)
 
     return call
 
@@ -255,18 +262,3 @@ def _failing(run: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
             raise
 
     return call
-
-
-def _describe_device(hardware: Any, multiprocessors: int) -> None:
-    """Answer what persistent kernels ask of the device before they choose a grid."""
-
-    def begin(self: Any, device_id: int = 0) -> None:
-        self.device_id, self.device = device_id, SimpleNamespace()
-
-    def clusters(_self: Any, cluster_size: int, stream: Any = None) -> int:
-        return max(1, multiprocessors // cluster_size)
-
-    hardware.__init__ = begin
-    hardware.get_max_active_clusters = clusters
-    hardware.get_device_multiprocessor_count = lambda _self: multiprocessors
-    hardware.get_l2_cache_size_in_bytes = lambda _self: 50 << 20

@@ -149,7 +149,10 @@ def _changes(
     if one.base == "ld" and "param" in one.parts:
         yield from _of_parameter(function, one)
         return
-    yield from _of_signs(one)
+    if one.base in ("cvt", "shr", "ld") and kind in _SIGNS:
+        other = _SIGNS[kind]
+        changed = _named(one, (*one.parts[:-1], other))
+        yield InstructionChange.SIGN, f"`{other}` for `{kind}`", changed
     if one.base in ("ld", "st"):
         yield from _of_places(one, sizes)
     if one.base == "selp":
@@ -161,7 +164,8 @@ def _changes(
         (value,) = struct.unpack(form, struct.pack(bits, operand.bits))
         for change, words, new in _other_floats(value, sizes, scalars):
             if not math.isfinite(new) or abs(new) <= _LARGEST[operand.kind]:
-                yield change, words, _with_float(one, number, operand.kind, new)
+                (pattern,) = struct.unpack(bits, struct.pack(form, new))
+                yield change, words, _with(one, number, Immediate(pattern, operand.kind))
     if kind in ("f32", "f64"):
         yield from _of_float_arithmetic(one)
     elif kind in _INTEGERS and one.base in ("and", "sub"):
@@ -268,13 +272,6 @@ def _of_parameter(function: Function, one: Instruction) -> Iterator[_Change]:
             yield InstructionChange.PARAMETER, words, new
 
 
-def _of_signs(one: Instruction) -> Iterator[_Change]:
-    if one.base in ("cvt", "shr", "ld") and one.parts[-1] in _SIGNS:
-        other = _SIGNS[one.parts[-1]]
-        new = _named(one, (*one.parts[:-1], other))
-        yield InstructionChange.SIGN, f"`{other}` for `{one.parts[-1]}`", new
-
-
 def _of_places(one: Instruction, sizes: Mapping[str, int]) -> Iterator[_Change]:
     """Yield other distances from the address of a load or a store, in elements."""
     bits = one.parts[-1].lstrip("fsub")
@@ -338,12 +335,6 @@ def _others(function: Function, place: int, register: Register) -> list[Register
         if (given or near) and target.name != register.name:
             found[target.name] = None
     return [Register(name) for name in found]
-
-
-def _with_float(one: Instruction, number: int, kind: str, value: float) -> Instruction:
-    form, bits = _FLOATS[kind]
-    (pattern,) = struct.unpack(bits, struct.pack(form, value))
-    return _with(one, number, Immediate(pattern, kind))
 
 
 def _with(one: Instruction, number: int, operand: Operand) -> Instruction:

@@ -57,7 +57,9 @@ _TURNS_BESIDE_RANKS = 256
 # A late rank's kernel stops so often, at barriers and in loops, and so long: meanwhile another rank
 # ends its call and begins the next one.
 _LATE_PAUSES, _LATE_PAUSE_S = 24, 0.05
-_LEAST_PAUSE_S, _MOST_PAUSE_S = 0.0002, 0.005  # between two looks at memory of other ranks
+# Between two looks at memory of other ranks. Each doubles the pause while nothing changes: a rank
+# that waits for long takes so little of a processor that it is told from one that computes.
+_LEAST_PAUSE_S, _MOST_PAUSE_S = 0.0002, 0.1
 _FATAL = {
     "deadlock": "the launch timed out and was terminated",
     "trap": "unspecified launch failure",

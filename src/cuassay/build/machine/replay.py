@@ -24,6 +24,7 @@ from cuassay.model.machine import (
     MachineEvidence,
     MachineFault,
     OrderDependence,
+    Outcome,
     Touch,
 )
 from cuassay.model.recording import RecordedLaunch, Recording, decode
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ptxsan.syntax import Module
 
 _TEXT, _FAULTS, _LINES, _TRACED, _PRINTED = 600, 64, 20, 4000, 201
+_READS = ("ld", "ldu", "ldmatrix", "tex", "atom")  # from memory, parameters among it
 _MOST_WORKERS = 8  # host threads of one launch: each has contexts of its own
 
 
@@ -215,6 +217,7 @@ def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -
         printed=tuple(text[:_TEXT] for text in report.printed[:_PRINTED]),
         lines=_lines(module, launch.kernel, report),
         floats=_floats(module, launch.kernel, report),
+        outcomes=_outcomes(module, launch.kernel, report),
     )
 
 
@@ -238,6 +241,66 @@ def _lines(module: Module, kernel: str, report: MachineReport) -> tuple[LineTrac
     return tuple(
         LineTrace(file=file, line=line, **dataclasses.asdict(row))
         for (file, line), row in sorted(rows.items())[:_TRACED]
+    )
+
+
+def _outcomes(module: Module, kernel: str, report: MachineReport) -> tuple[Outcome, ...]:
+    """Return what a kernel's own lines made of memory and of arguments that are no floats.
+
+    What follows from the launch's own geometry and constants is the same in each launch like it. A
+    place that became several instructions of one kind, as an unrolled loop does, is one.
+    """
+    from ptxsan.dataflow import definitions, uses
+    from ptxsan.syntax import Address, Symbol
+
+    chosen = report.statistics.outcomes
+    floats = {one.ptx_line: one.only for one in report.sites if not one.opcode.endswith("x2")}
+    found: dict[tuple[str, int, int, str, bool], set[str]] = {}
+    for name, function in module.functions.items():
+        if function.entry and name != kernel:
+            continue
+        numbers = {one.name for one in function.params if one.type.startswith("f")}
+        given: set[str] = set()
+        before = -1
+        while len(given) > before:  # a loop carries values backward
+            before = len(given)
+            for one in function.body:
+                number = any(
+                    isinstance(part, Address)
+                    and isinstance(part.base, Symbol)
+                    and part.base.name in numbers
+                    for part in one.operands
+                )
+                if (one.base in _READS and not number) or not given.isdisjoint(uses(one)):
+                    given.update(definitions(one))
+        for one in function.body:
+            source = one.source
+            if source is None or own_line(source) is not source or given.isdisjoint(uses(one)):
+                continue
+            if one.line in chosen:
+                came = {str(held) for held in chosen[one.line]}
+            elif one.line in floats:
+                only = floats[one.line]
+                came = {"one", "another"} if only is None else {f"{only:.6g}"}
+            else:
+                continue
+            # One compiler writes `a < b`, the next `not (a >= b)`.
+            compares = one.base == "setp"
+            order = "" if not compares else "eq" if {"eq", "ne"} & {*one.parts} else "order"
+            what = f"{one.base} {order} {one.parts[-1]}"
+            file = source.file.rpartition("/")[2][:_TEXT]
+            key = file, source.line, source.column, what, compares
+            found.setdefault(key, set()).update(came)
+    return tuple(
+        Outcome(
+            file=file,
+            line=line,
+            column=column,
+            what=what,
+            values=tuple(sorted(came)[:2]),
+            compares=compares,
+        )
+        for (file, line, column, what, compares), came in sorted(found.items())[:_TRACED]
     )
 
 

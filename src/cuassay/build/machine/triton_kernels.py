@@ -101,7 +101,13 @@ def enable(
     runtime.driver.set_active(_driver(target, launch, multiprocessors))
     _stop_at_ptx(backend)
     _replace_functions(backend, real)
-    _take_first_configuration()
+    # Let triton.autotune take its first configuration that survives pruning.
+    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+
+    def bench(self: Any, *arguments: Any, config: Any, **meta: Any) -> list[float]:
+        return [0.0, 0.0, 0.0]
+
+    autotuner._bench = bench
     # Turn what Triton's compiler raises into MissingToolError: no verdict follows from it.
     # Another GPU may take what this architecture does not, and on a GPU the autotuner
     # leaves configurations out that do not compile, or take too much shared memory.
@@ -250,16 +256,6 @@ def _replace_functions(backend: Any, real: Callable[[], bool]) -> None:
 
     setattr(parse_options, _PATCHED, original)
     backend.parse_options = parse_options
-
-
-def _take_first_configuration() -> None:
-    """Let triton.autotune take its first configuration that survives pruning."""
-    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
-
-    def bench(self: Any, *arguments: Any, config: Any, **meta: Any) -> list[float]:
-        return [0.0, 0.0, 0.0]
-
-    autotuner._bench = bench
 
 
 def _refusing(original: Callable[..., Any], arch: int) -> Callable[..., Any]:

@@ -70,7 +70,14 @@ def termination_finding(
     if isinstance(result.termination, ToolMissing):
         return None
     if isinstance(result.termination, BuildFailed):
-        return _build_failed(result.termination, scenario)
+        failed = result.termination
+        return _finding(
+            "BUILD001",
+            f"the candidate does not build or import: {failed.what}",
+            scenario,
+            evidence=_tail(failed.log),
+            lines=tuple(SourceLine(file=file, line=line) for file, line in reversed(failed.frames)),
+        )
     raised = first_raised(run)
     if raised is not None:
         return _raised(raised, scenario, problem=problem)
@@ -195,12 +202,6 @@ def signal_name(number: int) -> str:
     except ValueError:
         name = f"signal {number}"
     return f"{name} ({hints[number]})" if number in hints else name
-
-
-def _build_failed(failed: BuildFailed, scenario: Scenario) -> Finding:
-    text = f"the candidate does not build or import: {failed.what}"
-    lines = tuple(SourceLine(file=file, line=line) for file, line in reversed(failed.frames))
-    return _finding("BUILD001", text, scenario, evidence=_tail(failed.log), lines=lines)
 
 
 def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) -> Finding:

@@ -97,9 +97,15 @@ class Graph001(Check):
             if case.in_domain and dict(case.axes) != dict(base.axes) and min(case.axes.values()):
                 yield _two(base, placed(others[0], case.axes))
                 break
-        pairs = _moved_scalars(trial)
+        # A pair of cases for each scalar, at most four, in which all else holds the same values
+        pairs: dict[str, tuple[Case, Case]] = {}
+        cases = trial.cases("arguments")
+        for plain, moved in zip(cases[::2], cases[1::2], strict=False):
+            names = [k for k, v in moved.scalars.items() if plain.scalars.get(k) != v]
+            if len(names) == 1 and len(pairs) < _MOVED:
+                pairs.setdefault(names[0], (plain, moved))
         if pairs:
-            yield _other_scalars(pairs)
+            yield _other_scalars(list(pairs.values()))
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
@@ -202,17 +208,6 @@ def _one(base: Case, others: Sequence[Case]) -> Scenario:
         ]
     steps += [Call(slot="a", result="last"), ReadResult(result="last")]
     return Scenario(label=GraphTrying.VALUES, cases=(base, *others), steps=tuple(steps), fresh=True)
-
-
-def _moved_scalars(trial: Trial) -> list[tuple[Case, Case]]:
-    """Return (base, moved) of each scalar, at most four: all else holds the same values."""
-    found: dict[str, tuple[Case, Case]] = {}
-    cases = trial.cases("arguments")
-    for base, moved in zip(cases[::2], cases[1::2], strict=False):
-        names = [k for k, v in moved.scalars.items() if base.scalars.get(k) != v]
-        if len(names) == 1 and len(found) < _MOVED:
-            found.setdefault(names[0], (base, moved))
-    return list(found.values())
 
 
 def _other_scalars(pairs: Sequence[tuple[Case, Case]]) -> Scenario:

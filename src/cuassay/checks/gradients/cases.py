@@ -111,16 +111,16 @@ def large_calls(trial: Trial) -> list[LargeCall]:
         if sizes is not None and sizes[axes[0]] >= _LARGE:
             label, seed = f"large {axes[0]}", trial.seed("GRAD001", axes[0])
             case = trial.settled(replace(small[0], label=label, axes=sizes, fills={}, seed=seed))
-            wanted = _summed(trial.problem, axes[0])
+            # Gradients add up along an axis for those inputs that do not have it.
+            having = {
+                spec.name
+                for spec in tensor_inputs(trial.problem)
+                if axes[0] in axes_of(trial.problem, spec)
+            }
+            wanted = tuple(name for name in float_inputs(trial.problem) if name not in having)
             if case is not None and wanted and trial.has_room(case):
                 found[axes[0]] = LargeCall(case=case, wanted=wanted)
     return list(found.values())[: _QUICK_LARGE if trial.profile is Profile.QUICK else None]
-
-
-def _summed(problem: Problem, axis: str) -> tuple[str, ...]:
-    """Return the inputs whose gradients add up along an axis: those that do not have it."""
-    have = {s.name for s in tensor_inputs(problem) if axis in axes_of(problem, s)}
-    return tuple(name for name in float_inputs(problem) if name not in have)
 
 
 def _scenario(

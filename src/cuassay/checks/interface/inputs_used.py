@@ -100,8 +100,14 @@ class Api003(Check):
             return
         if len(reads) > 2 and all(same_bits(run, reads[0].items, r.items) for r in reads[1:]):
             return  # an answer kept from the first call, which STATE001 reports
+        axes = scenario.cases[0].axes
+        base_of = {_key(placed(b, axes)): _key(placed(a, axes)) for a, b in pairs_of(trial)}
+        known = {_key(read.case): read for read in reads}
+        beside = [(moved, known.get(base_of.get(_key(moved.case), ""))) for moved in reads]
         blamed = throughout = False
-        for place, (moved, base) in enumerate(zip(reads[::2], reads[1::2], strict=False)):
+        for place, (moved, base) in enumerate(beside):
+            if base is None:  # itself a base, or its base was not reached
+                continue
             # Of a kernel that is wrong throughout only an argument that it ignores says more, and
             # truths of all the others take long.
             if throughout and not same_bits(run, moved.items, base.items):
@@ -180,22 +186,25 @@ def _distinct(cases: Iterable[Case]) -> list[Case]:
     """Return the cases that differ in more than their label."""
     seen: dict[str, Case] = {}
     for case in cases:
-        key = repr((sorted(case.axes.items()), case.seed, case.scalars, case.fills, case.generator))
-        seen.setdefault(key, case)
+        seen.setdefault(_key(case), case)
     return list(seen.values())
 
 
+def _key(case: Case) -> str:
+    """Return what of a case says which inputs it has."""
+    return repr((sorted(case.axes.items()), case.seed, case.scalars, case.fills, case.generator))
+
+
 def _scenario(pairs: Sequence[Pair]) -> Scenario:
-    cases: list[Case] = []
+    """Return one call of each moved case, and behind the first of them one of their base."""
+    every = [case for base, moved in pairs for case in (moved, base)]
+    cases = _distinct(every)
     steps: list[Step] = []
-    for base, moved in pairs:
-        for case in (moved, base):
-            number = len(cases)
-            cases.append(case)
-            steps += [
-                Allocate(slot=f"s{number}", case=number),
-                Call(slot=f"s{number}", result=f"r{number}"),
-                ReadResult(result=f"r{number}"),
-            ]
+    for number in range(len(cases)):
+        steps += [
+            Allocate(slot=f"s{number}", case=number),
+            Call(slot=f"s{number}", result=f"r{number}"),
+            ReadResult(result=f"r{number}"),
+        ]
     what = pairs[0][1].label if len(pairs) == 1 else "each moved alone"
     return Scenario(label=f"arguments: {what}", cases=tuple(cases), steps=tuple(steps), fresh=True)

@@ -98,17 +98,6 @@ class Kernel001(Check):
         if not looked:
             raise CannotJudgeError("the call under the profiler did not come to its end")
         seen = kernels_of(dict(looked[0][1].facts))
-        yield from self._of_list(scenario, seen)
-        yield from self._offset(scenario, run, answers, seen)
-
-    def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
-        """Return what the candidate's kernels need, in words."""
-        for scenario, result in seen:
-            for _, record in done_steps(scenario, result, Inspect):
-                return _in_words(kernels_of(dict(record.facts)))
-        return ""
-
-    def _of_list(self, scenario: Scenario, seen: Kernels) -> Iterator[Finding]:
         place = Where(axes=dict(scenario.cases[0].axes))
         extra: dict[str, Any] = {"where": place, "details": _rows(seen)}
         if not seen.ran and not seen.blind:
@@ -138,6 +127,14 @@ class Kernel001(Check):
                 scenario=scenario,
                 **extra,
             )
+        yield from self._offset(scenario, run, answers, seen)
+
+    def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
+        """Return what the candidate's kernels need, in words."""
+        for scenario, result in seen:
+            for _, record in done_steps(scenario, result, Inspect):
+                return _in_words(kernels_of(dict(record.facts)))
+        return ""
 
     def _offset(
         self, scenario: Scenario, run: Run, answers: Answers, seen: Kernels

@@ -92,7 +92,12 @@ class Mem004(Check):
         Raises NothingToCheckError where every value reaches an output.
         """
         nothing = True
-        for case in _cases(trial):
+        cases = list(trial.cases("small")[: trial.effort.masked_cases])
+        if cases and trial.problem.workloads:
+            # Where all axes are small, every page of a cache is somebody's: a workload has room.
+            listed = placed(cases[0], smallest_workload_axes(trial.problem))
+            cases += [listed] if listed not in cases and trial.has_room(listed) else []
+        for case in cases:
             if elements(trial.problem, case.axes) > trial.effort.masked_elements:
                 continue
             base = _telling(trial, case)
@@ -102,9 +107,11 @@ class Mem004(Check):
                 spoiled = [
                     _spoiled(trial, base, places, what) for what, places in found.items() if places
                 ]
-                cases = (base, *spoiled)
-                label = f"padding spoiled: {base.label}"
-                yield Scenario(label=label, cases=cases, steps=one_by_one(range(len(cases))))
+                yield Scenario(
+                    label=f"padding spoiled: {base.label}",
+                    cases=(base, *spoiled),
+                    steps=one_by_one(range(1 + len(spoiled))),
+                )
         if nothing:
             raise NothingToCheckError("every value reaches an output on the cases looked at")
 
@@ -140,18 +147,6 @@ class Mem004(Check):
             text += f": {message(found, worst_statistic(found))}"
             yield self.finding(text, scenario=scenario, statistic="spoiled padding", **extra)
             return
-
-
-def _cases(trial: Trial) -> list[Case]:
-    """Return small cases, then one at the smallest workload's sizes.
-
-    Where all axes are small, every page of a cache is somebody's: in a workload's there is room.
-    """
-    found = list(trial.cases("small")[: trial.effort.masked_cases])
-    if found and trial.problem.workloads:
-        listed = placed(found[0], smallest_workload_axes(trial.problem))
-        found += [listed] if listed not in found and trial.has_room(listed) else []
-    return found
 
 
 def _telling(trial: Trial, case: Case) -> Case:

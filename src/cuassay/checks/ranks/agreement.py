@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
-from cuassay.checks.needs import Group, Needs
+from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.ranks.cases import of_each_count
 from cuassay.checks.state.answers import Read, placed, reads_of
@@ -57,7 +57,8 @@ class Rank002(Check):
     cause = None
     classes = ("C6", "C9")
     ranks = True
-    needs = Needs(group=Group.RANKS)
+    worth = 2.0  # of a call that ranks share it decides what no other check does
+    needs = Needs(when=When.DECISIVE, group=Group.RANKS)
 
     def skip(self, trial: Trial) -> str:
         """Return that one process makes a call, where it does."""

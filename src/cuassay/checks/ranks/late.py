@@ -9,7 +9,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.gpu.chances import unseen_bound
 from cuassay.checks.gpu.devices import gpu_count
 from cuassay.checks.judgement import Answers
-from cuassay.checks.needs import Group, Needs
+from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.common import message, worst_statistic
 from cuassay.checks.plain_first import measured
 from cuassay.checks.ranks.cases import of_each_count
@@ -71,7 +71,8 @@ class Rank001(Check):
     cause = Cause.RANKS
     classes = ("C3", "C6", "S1")
     ranks = True
-    needs = Needs(group=Group.RANKS)
+    worth = 2.0  # of a call that ranks share it decides what no other check does
+    needs = Needs(when=When.DECISIVE, group=Group.RANKS)
 
     def skip(self, trial: Trial) -> str:
         """Return that one process makes a call, where it does."""

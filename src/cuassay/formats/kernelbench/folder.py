@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from inspect import isfunction, signature
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def _listed(file: Path, reference: Mapping[str, Any]) -> dict[str, dict[str, int
             raise ProblemError(f"{where} is {shape!r:.80}, expected a dict of sizes by name")
         sizes: dict[str, int | float] = {}
         for key, size in shape.items():
-            name = _named(str(key), numbers, where=where)
+            name = _named(str(key), numbers, reference, where=where)
             if type(numbers[name]) is int and (type(size) is not int or size < 1):
                 raise ProblemError(f"{where}: {key!r} is {size!r:.40}, expected a whole number")
             if type(size) not in (int, float) or not math.isfinite(size):
@@ -126,7 +127,9 @@ def _listed(file: Path, reference: Mapping[str, Any]) -> dict[str, dict[str, int
     return found
 
 
-def _named(key: str, numbers: Mapping[str, int | float], *, where: str) -> str:
+def _named(
+    key: str, numbers: Mapping[str, int | float], reference: Mapping[str, Any], *, where: str
+) -> str:
     """Return the reference's name for a number of SHAPES."""
     if key in numbers:
         return key
@@ -134,6 +137,15 @@ def _named(key: str, numbers: Mapping[str, int | float], *, where: str) -> str:
     if len(same) == 1:
         return same[0]
     near = suggestion(key.upper(), numbers) or suggestion(key, numbers)
+    # A benchmark may call a function of such numbers in place of the module, which then makes its
+    # own tensors: another name would not help there.
+    for name, function in reference.items():
+        if not near and isfunction(function) and key in signature(function).parameters:
+            raise ProblemError(
+                f"{where}: '{key}' is an argument of the function {name} of {REFERENCE}; cuassay "
+                "judges calls of Model with the tensors of get_inputs(), not such functions; write "
+                "the operator as a problem of its own (docs/problems.md)"
+            )
     raise ProblemError(
         f"{where}: '{key}' is not a number at the top level of {REFERENCE} "
         f"(known: {', '.join(numbers) or 'none'}){f'; {near}' if near else ''}; name it as "

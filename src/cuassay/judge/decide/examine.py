@@ -212,18 +212,6 @@ def judge_scenario(
     return check.judge(trial, scenario, run, grade=grade)
 
 
-def _reads_with_kernels(scenario: Scenario) -> list[bool]:
-    """Return of each result that a scenario reads whether its kernels were on at that time."""
-    found, on = [], True
-    for step in scenario.steps:
-        match step:
-            case Disarm(active=off):
-                on = not off
-            case ReadResult():
-                found.append(on)
-    return found
-
-
 def _outcome_of(error: Exception) -> Outcome:
     """Return how a check ends by an exception: a fault of the check must not lose the others."""
     match error:
@@ -560,11 +548,12 @@ class Examination:
         At `quick`, and always for a check whose clean passes count, a scenario that asks for a new
         process, a CUDA context on a GPU, first runs in the one at hand. Only a clean pass with
         every answer right counts there, or the end of the process; all else is asked again in a
-        new process, and that answer counts.
+        new process, and that answer counts. Calls as a server makes them never share one: where a
+        cache is full or a capture once failed, a kernel no longer does what it does in production.
         """
         process, is_late = check.needs.process, check.needs.when is When.LATE
         shares = trial.profile is Profile.QUICK or process is Process.NEW_IF_WRONG
-        if not (shares and scenario.fresh and (is_late or process.takes_any)):
+        if not (shares and scenario.fresh and (is_late or process.takes_any)) or scenario.serves:
             return None
         run = await self._run(dataclasses.replace(scenario, fresh=False))
         self._note(scenario, run)
@@ -599,7 +588,13 @@ class Examination:
 
         What calls answer while the candidate's kernels are switched off is wrong by design.
         """
-        reads, armed = reads_of(scenario, run), _reads_with_kernels(scenario)
+        reads, armed, on = reads_of(scenario, run), [], True
+        for step in scenario.steps:
+            match step:
+                case Disarm(active=off):
+                    on = not off
+                case ReadResult():
+                    armed.append(on)
         if len(reads) < len(armed):
             return False
         answers = Answers(self._trial, run)

@@ -12,7 +12,7 @@ import ast
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -27,7 +27,7 @@ from cuassay.judge.decide.tried import called
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.case import Case
-from cuassay.model.python_text import parse_python
+from cuassay.model.python_text import parse_python, span_of
 from cuassay.model.reached import Exchange, Instead, Reached, Span, Spoiled
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario, Step
 from cuassay.model.scope import Unreached
@@ -67,13 +67,25 @@ _FORMS = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleParts:
+    """Parts of a candidate's Python files: whose values decide nothing, and what calls share.
+
+    `shared` came to a tensor that calls keep and write, and whose numbers before a call do not
+    matter to it: two calls at once work in one memory.
+    """
+
+    unreached: tuple[Unreached, ...] = ()
+    shared: tuple[Unreached, ...] = ()
+
+
 def idle_parts(
     trial: Trial,
     candidate: Candidate,
     run: RunExchanged,
     checked: Checked,
     reached: Reached,
-) -> tuple[Unreached, ...]:
+) -> IdleParts:
     """Return the parts of a candidate's Python files in whose place other values do as well.
 
     Nothing where the candidate does not run in a process apart, which alone exchanges values.
@@ -104,15 +116,26 @@ def idle_parts(
                     same.add(one)
         left = kept
     found = same.intersection(left)
-    kept_at = _kept(trial, run, cases[:_KEPT_CASES], end) if trees else {}
+    stored = _kept(trial, run, cases[:_KEPT_CASES], end) if trees else _Kept()
     untried = Unreached(file=candidate.entry_file, line=1, last=1, test=_NO_TIME)
-    return (
-        *(
+    lead = "kept from an earlier call: "
+    return IdleParts(
+        unreached=(
+            *(
+                one
+                for source, tree in trees.values()
+                for one in (
+                    *_named(source, tree, found),
+                    *_named_kept(source, tree, stored.deciding, lead),
+                )
+            ),
+            *((untried,) if left and time.monotonic() > end else ()),
+        ),
+        shared=tuple(
             one
             for source, tree in trees.values()
-            for one in (*_named(source, tree, found), *_named_kept(source, tree, kept_at))
+            for one in _named_kept(source, tree, stored.written)
         ),
-        *((untried,) if left and time.monotonic() > end else ()),
     )
 
 
@@ -207,7 +230,7 @@ def _offers(source: SourceFile, tree: ast.Module, reached: Reached) -> Iterator[
 
     for node in ast.walk(tree):
         if isinstance(node, ast.expr):
-            span = _span(node)
+            span = span_of(node)
             # A name of zeros, as before a sum, is as good as other zeros.
             held = reached.values.get(source.path, {}).get(span)
             zero = isinstance(node, ast.Name) and held == frozenset(("zeros",))
@@ -236,7 +259,7 @@ def _named(source: SourceFile, tree: ast.Module, found: set[Exchange]) -> Iterat
         )
 
     def look(node: ast.AST) -> Iterator[Unreached]:
-        said = by_span.get(_span(node), ()) if isinstance(node, ast.expr) else ()
+        said = by_span.get(span_of(node), ()) if isinstance(node, ast.expr) else ()
         if said and isinstance(node, ast.expr):
             whole = set(said) - set(_OPERANDS)
             yield named(node, "never mattered" if whole else "made no difference")
@@ -271,34 +294,44 @@ def _serving(tree: ast.Module, idle: Sequence[ast.expr]) -> Iterator[ast.Assign]
 
 
 def _named_kept(
-    source: SourceFile, tree: ast.Module, kept: Mapping[str, frozenset[Span]]
+    source: SourceFile, tree: ast.Module, kept: Mapping[str, frozenset[Span]], lead: str = ""
 ) -> Iterator[Unreached]:
-    """Return expressions that came to a tensor of an earlier call, which decides results."""
+    """Return expressions that came to a tensor of an earlier call, each text once."""
+    texts = set[str]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.expr) and _span(node) in kept.get(source.path, ()):
+        if not isinstance(node, ast.expr) or span_of(node) not in kept.get(source.path, ()):
+            continue
+        if (text := ast.unparse(node)) not in texts:
+            texts.add(text)
             yield Unreached(
                 file=source.path,
                 line=node.lineno,
                 last=node.end_lineno or node.lineno,
-                test=cleaned_text(f"kept from an earlier call: {ast.unparse(node)}", _TEXT),
+                test=cleaned_text(f"{lead}{text}", _TEXT),
             )
 
 
-def _kept(
-    trial: Trial, run_exchanged: RunExchanged, cases: Sequence[Case], end: float
-) -> Mapping[str, frozenset[Span]]:
-    """Return where tensors are read that hold an earlier call's values and decide a result.
+@dataclass(slots=True, kw_only=True)
+class _Kept:
+    """Where tensors of earlier calls are read that decide a result, and those that do not."""
 
-    A call on other values changes them, so that they are no tables; spoiled they make the next call
-    wrong, so that they are no memory to work in. Whether they are right for a call is decided by
-    what the kernel compares, of which no judged call shows all.
+    deciding: Mapping[str, frozenset[Span]] = field(default_factory=dict)
+    written: Mapping[str, frozenset[Span]] = field(default_factory=dict)
+
+
+def _kept(trial: Trial, run_exchanged: RunExchanged, cases: Sequence[Case], end: float) -> _Kept:
+    """Return where tensors are read that hold an earlier call's values.
+
+    A call on other values changes them, so that they are no tables. Spoiled, those that decide make
+    the next call wrong: whether they are right for a call is decided by what the kernel compares,
+    of which no judged call shows all. The others are memory to work in.
     """
-    found = Reached()
+    deciding, written = Reached(), Reached()
     for number, case in enumerate(cases):
         other = replace(case, seed=trial.seed("kept", number))
         for which in range(_KEPT):
             if time.monotonic() > end:
-                return found.kept
+                return _Kept(deciding=deciding.kept, written=written.kept)
             call = Call(slot="a", result="r")
             steps = (
                 Allocate(slot="a", case=1),
@@ -322,8 +355,10 @@ def _kept(
                 break
             read = done(run, 6)
             if not _is_right(trial, case, run, read.items if read else (), usual):
-                found |= run.reached
-    return found.kept
+                deciding |= run.reached
+            else:
+                written |= run.reached
+    return _Kept(deciding=deciding.kept, written=written.kept)
 
 
 def _tried(
@@ -472,7 +507,3 @@ def _name_of(call: ast.Call) -> str:
             return name
         case _:
             return ""
-
-
-def _span(node: ast.expr) -> Span:
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0

@@ -24,7 +24,7 @@ from cuassay.judge.decide.benchmark_rule import benchmark_case
 from cuassay.judge.decide.examine import judge_scenario
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
 from cuassay.model.problem import TensorSpec, Workload
-from cuassay.model.scenario import Poison, Scenario
+from cuassay.model.scenario import Poison
 from cuassay.model.verdict import BenchmarkRule
 from cuassay.sandbox.host.waits import run_now
 
@@ -61,7 +61,11 @@ def answer_to_rule(
     try:
         if beyond := _beyond_domain(trial, workload):
             return RuleAnswer(condition=f"benchmark: {_words(rule, beyond)}" if rule.stated else "")
-        scenario = _scenario(trial, workload)
+        # The benchmark's own call, or where its truth costs too much one on slices
+        case = benchmark_case(trial, workload)
+        whole = single_call(case, label=case.label, poison=Poison.ZEROS)
+        costs_little = trial.has_room(case) and trial.scenario_s(whole) <= _WHOLE_S
+        scenario = whole if costs_little else workload_call(trial, workload.id)
         ran = None if scenario is None else run(scenario)
         if scenario is None or ran is None:
             return RuleAnswer(undecided=_words(rule, "a truth of it costs too much"))
@@ -123,15 +127,6 @@ def _beyond_domain(trial: JudgeTrial, workload: Workload) -> str:
                     f"its input '{spec.name}' lies outside of what the problem declares: {beyond}"
                 )
     return ""
-
-
-def _scenario(trial: JudgeTrial, workload: Workload) -> Scenario | None:
-    """Return the benchmark's own call, or where its truth costs too much one on slices."""
-    case = benchmark_case(trial, workload)
-    whole = single_call(case, label=case.label, poison=Poison.ZEROS)
-    if trial.has_room(case) and trial.scenario_s(whole) <= _WHOLE_S:
-        return whole
-    return workload_call(trial, workload.id)
 
 
 def _words(rule: BenchmarkRule, why: str) -> str:

@@ -46,37 +46,33 @@ async def first_calls(trial: JudgeTrial, *, run: RunScenario, room: Room) -> Fir
     as right: the checks will say more.
     """
     try:
-        return await _first_calls(trial, run=run, room=room)
+        lacks: list[str] = []
+        tried = 0
+        for case in _cases(trial):
+            scenario = single_call(case, label=f"a first call: {case.label}")
+            tried += 1
+            async with room(scenario):
+                ran = await run(scenario)
+                if claims_no_tool(ran) and not trial.device.on_gpu:
+                    lacks.append(inconclusive_reason(ran))
+                    continue
+                if lacks or inconclusive_reason(ran) or may_lack_memory(scenario, ran):
+                    return FirstCalls()
+                match ran.result.termination:
+                    case BuildFailed() | ToolMissing():
+                        return FirstCalls()
+                    case Finished():
+                        answers = Answers(trial, ran)
+                        reads = reads_of(scenario, ran)
+                        if reads and not any(map(answers.wrong, reads)):
+                            return FirstCalls()
+                    case _:
+                        pass  # it died: whatever the others say, it gave no answer
+        if lacks:
+            return FirstCalls(lack=lacks[0] if len(lacks) == tried else "")
+        return FirstCalls(wrong=tried > 0)
     except (CuassayError, torch.OutOfMemoryError):
         return FirstCalls()
-
-
-async def _first_calls(trial: JudgeTrial, *, run: RunScenario, room: Room) -> FirstCalls:
-    lacks: list[str] = []
-    tried = 0
-    for case in _cases(trial):
-        scenario = single_call(case, label=f"a first call: {case.label}")
-        tried += 1
-        async with room(scenario):
-            ran = await run(scenario)
-            if claims_no_tool(ran) and not trial.device.on_gpu:
-                lacks.append(inconclusive_reason(ran))
-                continue
-            if lacks or inconclusive_reason(ran) or may_lack_memory(scenario, ran):
-                return FirstCalls()
-            match ran.result.termination:
-                case BuildFailed() | ToolMissing():
-                    return FirstCalls()
-                case Finished():
-                    answers = Answers(trial, ran)
-                    reads = reads_of(scenario, ran)
-                    if reads and not any(map(answers.wrong, reads)):
-                        return FirstCalls()
-                case _:
-                    pass  # it died: whatever the others say, it gave no answer
-    if lacks:
-        return FirstCalls(lack=lacks[0] if len(lacks) == tried else "")
-    return FirstCalls(wrong=tried > 0)
 
 
 def is_gross(report: CheckReport) -> bool:

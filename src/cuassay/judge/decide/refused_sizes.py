@@ -45,7 +45,18 @@ def follow_refused_sizes(trial: JudgeTrial, run: RunScenario) -> None:
     listed = next(iter(trial.cases("benchmark")), None)
     has_room = listed is not None and dict(listed.axes) == smallest_workload_axes(trial.problem)
     if not has_room:  # for its truth, which a refusal does not need
-        listed = _smallest_workload(trial)
+        problem = trial.problem
+        sizes = smallest_workload_axes(problem)
+        workload = next(w for w in problem.workloads if resolve(problem.axes, w.axes) == sizes)
+        case = Case(
+            label=f"workload {workload.id}",
+            axes=sizes,
+            scalars=problem.usual_state,
+            seed=trial.seed("refused", workload.id),
+            benchmark=True,
+            workload=workload.id,
+        )
+        listed = case if trial.has_room(case, truth=False) else None
     if listed is None:
         return
     if not all(_refuses(case, run) for case in (*small[:1], *small[1:][-1:])):
@@ -54,22 +65,6 @@ def follow_refused_sizes(trial: JudgeTrial, run: RunScenario) -> None:
         trial.planned.learning.replan(OwnCasesAlone())
     elif has_room:
         trial.planned.learning.replan(OwnCasesAlone(condition=condition))
-
-
-def _smallest_workload(trial: JudgeTrial) -> Case | None:
-    """Return the case of the smallest workload if its call has room, else None."""
-    problem = trial.problem
-    sizes = smallest_workload_axes(problem)
-    workload = next(w for w in problem.workloads if resolve(problem.axes, w.axes) == sizes)
-    case = Case(
-        label=f"workload {workload.id}",
-        axes=sizes,
-        scalars=problem.usual_state,
-        seed=trial.seed("refused", workload.id),
-        benchmark=True,
-        workload=workload.id,
-    )
-    return case if trial.has_room(case, truth=False) else None
 
 
 def _refuses(case: Case, run: RunScenario) -> bool:

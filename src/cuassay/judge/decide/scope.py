@@ -32,6 +32,7 @@ def scope_of(
     launches: LaunchCount,
     has_launches: bool,
     unreached: tuple[Unreached, ...],
+    shared: tuple[Unreached, ...],
 ) -> Scope:
     """Return how far a trial looked.
 
@@ -80,6 +81,7 @@ def scope_of(
         launches_judged=launches.judged,
         has_launches=has_launches,
         unreached=unreached,
+        shared=shared,
     )
 
 

@@ -11,22 +11,25 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 import sys
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from types import CodeType
 
 from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.model.candidate import Candidate, Language, SourceFile
 from cuassay.model.machine import MachineEvidence
-from cuassay.model.python_text import parse_python
-from cuassay.model.reached import Branch, Place, Reached, Span
+from cuassay.model.python_text import parse_python, span_of
+from cuassay.model.reached import Branch, Place, Reached
 from cuassay.model.scope import Unreached
 
 _TEXT = 60  # characters of a test
 _TRACED = "in launches that the PTX machine traced"
 _UNKNOWN = "a compiler traces code: values of expressions are not known"
+# Compilers compare for quotients and bit operations as well.
+_COMPARES = re.compile(r"[<>?/%&|^]|[=!]=|\b(?:if|while|where|min|max|minimum|maximum|clamp)\b")
 _ENDING = ("assert", "__trap")  # what ends a kernel that must not go on
 _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property")
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
@@ -77,28 +80,25 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
         branches = reached.branches.get(source.path, frozenset())
         file = _File(source.path, source.text, code, places, branches)
         found += file.unreached(tree)
-        values = reached.values.get(source.path, {})
-        found += _constants(tree, source, values)
+        found += _constants(tree, source, reached)
         found += _by_the_clock(tree, source)
         found += _differentiated_twice(tree, source)
     return tuple(found)
 
 
-def _constants(
-    tree: ast.Module, source: SourceFile, values: Mapping[Span, frozenset[str]]
-) -> Iterator[Unreached]:
+def _constants(tree: ast.Module, source: SourceFile, reached: Reached) -> Iterator[Unreached]:
     """Return expressions that came to one value in all judged calls, the smallest alone.
 
     A mask counts by itself. Another result of tensors, or a number, counts where one of its
     operands was not the same each time, or where the machine or a setting of the process gave it.
+    After them come minima, remainders and their like that came to the same operand each time.
     """
+    values = reached.values.get(source.path, {})
+    picked = reached.picked.get(source.path, {})
     machine, modules = _names_of(tree, _MACHINE), _names_of(tree, _MODULES)
 
     def held(node: ast.AST) -> frozenset[str]:
-        if not isinstance(node, ast.expr):
-            return frozenset()
-        end = node.end_lineno or node.lineno, node.end_col_offset or 0
-        return values.get((node.lineno, node.col_offset, *end), frozenset())
+        return values.get(span_of(node), frozenset()) if isinstance(node, ast.expr) else frozenset()
 
     def look(node: ast.AST) -> Iterator[Unreached]:
         inner = [one for child in ast.iter_child_nodes(node) for one in look(child)]
@@ -125,6 +125,21 @@ def _constants(
             )
 
     yield from look(tree)
+    for node in ast.walk(tree):
+        came = picked.get(span_of(node), frozenset()) if isinstance(node, ast.expr) else frozenset()
+        match node:
+            case ast.BinOp(left=first, right=second) | ast.Call(args=[first, second]):
+                operands: dict[str, ast.AST] = {"0": first, "1": second}
+            case _:
+                continue
+        same = operands.get(next(iter(came))) if len(came) == 1 else None
+        if same is not None and len(held(same)) > 1:
+            yield Unreached(
+                file=source.path,
+                line=node.lineno,
+                last=node.end_lineno or node.lineno,
+                test=cleaned_text(f"always {ast.unparse(same)}: {ast.unparse(node)}", _TEXT + 10),
+            )
 
 
 def _asks_process(node: ast.AST, machine: set[str], modules: set[str]) -> bool:
@@ -222,6 +237,36 @@ def unreached_in_kernels(
                 found.append(Unreached(file=source.path, line=line, last=line, test=_TRACED))
                 before = line
     return tuple(found)
+
+
+def undecided_in_kernels(
+    candidate: Candidate, executed: Iterable[MachineEvidence]
+) -> tuple[Unreached, ...]:
+    """Return lines of the kernels with a comparison that came out one way in all traced launches.
+
+    Or with a float that had one magnitude in all of them, though it was made of what a caller
+    gives.
+    """
+    came: dict[tuple[str, int, int, str, bool], set[str]] = {}
+    for evidence in executed:
+        for launch in evidence.launches:
+            for one in () if launch.inconclusive else launch.outcomes:
+                key = one.file, one.line, one.column, one.what, one.compares
+                came.setdefault(key, set()).update(one.values)
+    found: dict[tuple[str, int], Unreached] = {}
+    for source in candidate.sources:
+        texts = source.text.splitlines()
+        for (file, line, _, _, compares), values in came.items():
+            inside = file == PurePosixPath(source.path).name and 0 < line <= len(texts)
+            text = texts[line - 1] if inside and len(values) == 1 else ""
+            # A function of a library compares on the line that calls it.
+            says = bool(_COMPARES.search(text)) if compares else bool(text)
+            if says and not any(word in text for word in _ENDING):
+                test = cleaned_text(f"one outcome each time: {text.strip()}", _TEXT + 10)
+                found[source.path, line] = Unreached(
+                    file=source.path, line=line, last=line, test=test
+                )
+    return tuple(found.values())
 
 
 class _File:

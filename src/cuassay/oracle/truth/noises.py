@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor
 
 from cuassay.oracle.lift.together import NotTogether, by_run, differs, together
+from cuassay.oracle.truth.associations import Makes
 from cuassay.oracle.truth.random_errors import (
     FACTORS,
     HASHED,
@@ -118,19 +119,9 @@ class Noises(Noise):
         whole[runs] = nearest_multiple(own, factor, grid)
         return together(whole)
 
-    def one_of(self, orders: Sequence[Callable[[], Tensor]]) -> Tensor:
+    def one_of(self, orders: Makes) -> Tensor:
         """Return what each run's own function makes."""
-        picks = [noise.turn % len(orders) for noise in self._each]
-        found: Tensor | None = None
-        for place in sorted(set(picks)):
-            mine = [pick == place for pick in picks]
-            with self._only(mine):
-                made = orders[place]()
-            found = (
-                made if found is None else torch.where(self._mask(mine, made.device), made, found)
-            )
-        assert found is not None
-        return found
+        return in_turn(orders, [noise.turn for noise in self._each], drawing=self._only)
 
     def cut(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values cut off in the runs that cut."""
@@ -180,11 +171,38 @@ class Noises(Noise):
         return self._pools[key]
 
     def _mask(self, of: Sequence[bool], device: torch.device) -> Tensor:
-        return together(flags_of_runs(tuple(of), device))
+        return mask_of_runs(tuple(of), device)
+
+
+def in_turn(
+    orders: Makes,
+    turns: Sequence[int],
+    *,
+    drawing: Callable[[Sequence[bool]], AbstractContextManager[None]] = lambda _: nullcontext(),
+) -> Tensor:
+    """Return what one of the orders makes for each run, by its turn.
+
+    In `drawing` only the runs that it is given draw. A single run needs no other to be made.
+    """
+    picks = [turn % len(orders) for turn in turns]
+    first, *others = sorted(set(picks))
+    with drawing([pick == first for pick in picks]):
+        found = orders[first]()
+    for place in others:
+        mine = tuple(pick == place for pick in picks)
+        with drawing(mine):
+            made = orders[place]()
+        found = torch.where(mask_of_runs(mine, made.device), made, found)
+    return found
+
+
+def mask_of_runs(of: tuple[bool, ...], device: torch.device) -> Tensor:
+    """Return one flag a run, to choose between tensors of several runs."""
+    return together(_flags(of, device))
 
 
 @functools.lru_cache(maxsize=256)
-def flags_of_runs(of: tuple[bool, ...], device: torch.device) -> Tensor:
+def _flags(of: tuple[bool, ...], device: torch.device) -> Tensor:
     """Return one flag a run. A GPU is waited for when numbers go there."""
     return torch.tensor(of, device=device)
 

@@ -203,10 +203,13 @@ class Stored:
             stored = self.family.intermediates or nominal_of(asked.named["self"])
             assert stored is not None
             grid = GRIDS[stored]
-            largest = sum_of_ranks(asked, lambda part: self._rounder.intermediate(part, grid), grid)
-            x, shape = asked.named["self"], largest.shape
-            orders = rings(x, shape, lambda part: self._rounder.part(part, grid))
-            return self._rounder.one_of([lambda: largest, *orders])
+            store = self._rounder.intermediate
+            return self._rounder.one_of(
+                [
+                    lambda: sum_of_ranks(asked, lambda part: store(part, grid), grid),
+                    *rings(asked, lambda part: self._rounder.part(part, grid)),
+                ]
+            )
         if asked.name in WRITTEN_OUT:
             # Return a function in the steps of a model's code.
             named, dtype = asked.named, self.family.intermediates

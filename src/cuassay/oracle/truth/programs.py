@@ -30,9 +30,9 @@ from torch import Tensor
 
 from cuassay.hooks import Operation, PassThrough, floating_in
 from cuassay.oracle.lift.tensor import nominal_of
-from cuassay.oracle.lift.together import NotTogether, together
+from cuassay.oracle.lift.together import NotTogether
 from cuassay.oracle.truth.associations import Makes
-from cuassay.oracle.truth.noises import flags_of_runs
+from cuassay.oracle.truth.noises import in_turn, mask_of_runs
 from cuassay.oracle.truth.operations import EXACT
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored
 from cuassay.oracle.truth.random_errors import TF32, Grid, cut_off, nearest
@@ -67,12 +67,10 @@ _FEW = 5  # where few draws are made: of large outputs
 
 
 def programs(family: Family, seed: int, *, few: bool) -> Iterator[ProgramHook]:
-    """Yield the hooks of a family's programs, none where it stores nothing more.
+    """Yield the hooks of the programs of a family that stores something.
 
     Each is run before the next: the last one comes where they met products of float32 operands.
     """
-    if not family.stores:
-        return
     multiplies_wide = False
     for turn, program in enumerate(_chosen(few=few)):
         hook = ProgramHook(family, _Made((program,), seed, (turn,)))
@@ -143,12 +141,7 @@ class _Made:
 
     def one_of(self, orders: Makes) -> Tensor:
         """Return a result in the order of each program."""
-        places = [turn % len(orders) for turn in self._turns]
-        made = orders[places[0]]()
-        for place in sorted({*places} - {places[0]}):
-            which = flags_of_runs(tuple(one == place for one in places), made.device)
-            made = torch.where(together(which), orders[place](), made)
-        return made
+        return in_turn(orders, self._turns)
 
     form_of = one_of
 
@@ -172,7 +165,7 @@ class _Made:
         rounded = nearest(values, grid)
         if all(which):
             return rounded
-        return torch.where(together(flags_of_runs(tuple(which), values.device)), rounded, values)
+        return torch.where(mask_of_runs(tuple(which), values.device), rounded, values)
 
 
 class ProgramHook(PassThrough):

@@ -60,9 +60,10 @@ def sum_of_ranks(asked: Operation, stored: Callable[[Tensor], Tensor], grid: Gri
     return total
 
 
-def rings(x: Tensor, shape: torch.Size, stored: Callable[[Tensor], Tensor]) -> Makes:
-    """Return what adds the ranks' parts `x` in a ring's order, from each rank on, to a `shape`."""
-    ranks = x.shape[0]
+def rings(asked: Operation, stored: Callable[[Tensor], Tensor]) -> Makes:
+    """Return what makes the sum in a ring's order, from each rank on."""
+    x: Tensor = asked.named["self"]
+    ranks, shape = x.shape[0], x[:1].shape if asked.named.get("keepdim") else x[0].shape
 
     def make(first: int) -> Tensor:
         total = x[first]

@@ -101,25 +101,22 @@ def render(verdict: Verdict, *, rules: Rules | None = None) -> str:
                 _origin(verdict),
             )
         )
+        # Long texts and lists of the JSON document are cut so that the page stays small.
+        telling, rest = words.grouped(words.identified(verdict))
+        found = (*telling, *rest)[: detail.cards]
+        shown = document(verdict, findings=found)
+        island = _shortened(shown, text=min(detail.text, 1500), items=detail.items)
         text = page(
             title=title,
             body=body,
             css=CSS + SOURCE_CSS,
             script=SCRIPT,
-            island=_island(verdict, detail),
+            island=island,
             name="verdict",
         )
         if len(text.encode()) < LIMIT_BYTES:
             break
     return text
-
-
-def _island(verdict: Verdict, detail: _Detail) -> Any:
-    """Return the JSON document with long texts and lists cut, so that the page stays small."""
-    telling, rest = words.grouped(words.identified(verdict))
-    found = (*telling, *rest)[: detail.cards]
-    shown = document(verdict, findings=found)
-    return _shortened(shown, text=min(detail.text, 1500), items=detail.items)
 
 
 def _shortened(value: Any, *, text: int, items: int) -> Any:

@@ -315,7 +315,12 @@ class Nursery(Closing, ForkServer):
             self._process.kill()
             self._process.wait()
         for pid in self.pids.values():  # the zygote did this already, unless it was killed
-            if _is_worker(pid, self._process.pid):
+            # Whether `pid` still leads the session that a worker of ours made
+            try:
+                is_worker = os.getsid(pid) == pid and pid != self._process.pid
+            except OSError:
+                is_worker = False
+            if is_worker:
                 processes.kill_group(pid)
         if self.group is not None:
             self.group.close()
@@ -372,11 +377,3 @@ class Plain(ForkServer):
 def confined() -> bool:
     """Whether nothing of a candidate may run where a required wall does not stand."""
     return settings.get("CUASSAY_SANDBOX") != "off"
-
-
-def _is_worker(pid: int, zygote: int) -> bool:
-    """Whether `pid` still leads the session that a worker of ours made."""
-    try:
-        return os.getsid(pid) == pid and pid != zygote
-    except OSError:
-        return False

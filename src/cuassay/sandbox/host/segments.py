@@ -110,7 +110,10 @@ class Segments:
         offsets, size = aligned_offsets(
             [tensor.numel() * tensor.element_size() for tensor in tensors]
         )
-        entries = [_entry(t, offset) for t, offset in zip(tensors, offsets, strict=True)]
+        entries: list[dict[str, Any]] = [
+            {"dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape), "offset": offset}
+            for t, offset in zip(tensors, offsets, strict=True)
+        ]
         placed = {name: entry for (name, _), entry in zip(named, entries, strict=False)}
         layout = [
             {"name": name, **placed[name]}
@@ -232,11 +235,6 @@ def _rounded(size: int) -> int:
         return whole
     step = whole // 16
     return -(-size // step) * step
-
-
-def _entry(tensor: torch.Tensor, offset: int) -> dict[str, Any]:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return {"dtype": dtype, "shape": list(tensor.shape), "offset": offset}
 
 
 def _typed(content: torch.Tensor, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:

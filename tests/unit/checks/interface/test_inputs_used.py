@@ -14,6 +14,7 @@ from cuassay.model.domain import Mask
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.problem import ConstAxis, TensorSpec
+from cuassay.model.scenario import Call
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import Truth
 from tests.support.fake_trial import (
@@ -213,3 +214,15 @@ def test_every_axis_of_the_cases_is_at_least_two() -> None:
     for trial in (scaled_add(), gather()):
         for scenario in Api003().propose(trial):
             assert all(size >= 2 for case in scenario.cases for size in case.axes.values())
+
+
+def test_a_base_that_several_arguments_are_moved_from_is_called_once() -> None:
+    trial = scaled_add()
+    trial.profile = Profile.QUICK
+    scenario = next(iter(Api003().propose(trial)))
+    pairs = pairs_of(trial)
+    names = {case.label for case in scenario.cases}
+    assert {moved.label for _, moved in pairs} <= names
+    assert len(scenario.cases) < len(pairs) * 2
+    calls = [step for step in scenario.steps if isinstance(step, Call)]
+    assert len(calls) == len(scenario.cases)

@@ -373,6 +373,13 @@ _MISTAKES = {
     "no dict": ({"shapes.py": "SHAPES = [(2, 3)]\n"}, "expected a dict of sizes"),
     "no number": ({"shapes.py": "SHAPES = [{'batch': '2'}]\n"}, "expected a whole number"),
     "unknown": ({"shapes.py": "SHAPES = [{'head': 2}]\n"}, "did you mean 'HEADS'"),
+    "of a function": (
+        {
+            "reference.py": _REFERENCE + "\n\ndef run(context, seed):\n    return context\n",
+            "shapes.py": "SHAPES = [{'context': 2}]\n",
+        },
+        "'context' is an argument of the function run of reference.py; cuassay judges calls of",
+    ),
     "no tolerance": ({"problem.yaml": "tolerance: 0.1\n"}, "bfloat16: 0.02"),
     "no size": ({"problem.yaml": "tolerance: {float32: tight}\n"}, "expected a number >= 0"),
     "no YAML": ({"problem.yaml": "tolerance: [\n"}, "not valid YAML"),

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from cuassay.checks.registry import all_checks
-from cuassay.judge.decide.exchanges import idle_parts
+from cuassay.judge.decide.exchanges import IdleParts, idle_parts
 from cuassay.model.candidate import Candidate, Language, SourceFile
 from cuassay.model.device import Device
 from cuassay.model.effort import Effort
@@ -136,6 +136,14 @@ def idle(
     device: str = "cpu",
 ) -> list[str]:
     """Return the parts of `run(x, bias, gain)` that decide nothing, as they are named."""
+    found = parts(monkeypatch, folder, body, head, device=device)
+    return [one.test for one in found.unreached]
+
+
+def parts(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, body: str, head: str, *, device: str = "cpu"
+) -> IdleParts:
+    """Return the parts of `run(x, bias, gain)` that decide nothing, or that calls share."""
     source = f"import torch\n{head}\ndef run(x, bias, gain):\n    {body}\n"
     monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
     trial = dataclasses.replace(scaled_add(), device=Device(device))
@@ -150,8 +158,7 @@ def idle(
         entry_function="run",
         language=Language.PYTHON,
     )
-    found = idle_parts(trial, candidate, here.exchanged, checked, here.reached)
-    return [one.test for one in found]
+    return idle_parts(trial, candidate, here.exchanged, checked, here.reached)
 
 
 NEAR = "near = 2.0 ** -float((x.shape[1] - 999) ** 2)\n    y = x * gain + bias\n    "
@@ -257,25 +264,32 @@ def test_what_is_kept_for_an_address_may_be_equal_to_what_is_kept_for_another(
 
 
 @pytest.mark.parametrize(
-    ("head", "body"),
+    ("head", "body", "shared"),
     [
         ("TABLE = []",
          "if not TABLE:\n        TABLE.append(torch.full((4096,), 2.0))\n"
-         "    return x * gain + bias * TABLE[0][: len(bias)] / 2.0"),
+         "    return x * gain + bias * TABLE[0][: len(bias)] / 2.0", set()),
         ("WORK = torch.empty(1 << 20)",
          "WORK[: x.numel()] = x.flatten()\n    y = WORK[: x.numel()].view_as(x) * gain\n"
-         "    return y + bias"),
-        ("LAST = []", "LAST[:] = [x.clone()]\n    return x * gain + bias"),
-        ("LAST = []", "LAST[:] = [x * gain + bias]\n    return LAST[0]"),
+         "    return y + bias", {"WORK"}),
+        ("LAST = []", "LAST[:] = [x.clone()]\n    return x * gain + bias", set()),
+        ("LAST = []", "LAST[:] = [x * gain + bias]\n    return LAST[0]", set()),
         ("TABLES = {}", "TABLES[x.shape] = torch.full((4096,), 2.0)\n"
-         "    return x * gain + bias * TABLES[x.shape][: len(bias)] / 2.0"),
+         "    return x * gain + bias * TABLES[x.shape][: len(bias)] / 2.0", set()),
+        ("WORK = {}", "work = WORK.setdefault(x.shape, torch.empty_like(x))\n"
+         "    work.copy_(x).mul_(gain)\n    return work + bias",
+         {"WORK.setdefault(x.shape, torch.empty_like(x))", "work"}),
+        ("", "work = torch.empty_like(x)\n    work.copy_(x).mul_(gain)\n    return work + bias",
+         set()),
     ],
 )  # fmt: skip
-def test_tables_and_memory_to_work_in_may_be_kept(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, head: str, body: str
+def test_tables_may_be_kept_and_memory_to_work_in_is_shared_by_calls(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, head: str, body: str, shared: set[str]
 ) -> None:
-    found = idle(monkeypatch, tmp_path, body, head)
-    assert [one for one in found if one.startswith("kept")] == []
+    found = parts(monkeypatch, tmp_path, body, head)
+    assert [one for one in found.unreached if one.test.startswith("kept")] == []
+    assert shared <= {one.test for one in found.shared}
+    assert bool(shared) is bool(found.shared)
 
 
 def test_an_error_of_the_device_hides_no_part_after_it(
@@ -310,7 +324,7 @@ def test_a_kernel_without_a_process_apart_has_no_such_part() -> None:
         right=((NUMERIC, Scenario(label="", cases=(case,), steps=steps)),)
     )
     found = idle_parts(trial, candidate, nowhere, checked, Reached(parts=parts, calls=1))
-    assert found == ()
+    assert found == IdleParts()
     assert asyncio.run(nowhere(checked.right[0][1])) is None
 
 

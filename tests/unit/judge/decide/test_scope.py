@@ -41,6 +41,7 @@ def _scope(trial: JudgeTrial, *, judged: bool, rule: BenchmarkRule | None = None
         launches=LaunchCount(),
         has_launches=False,
         unreached=(),
+        shared=(),
     )
 
 

@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
+from cuassay.judge.decide.unreached import (
+    undecided_in_kernels,
+    unreached_code,
+    unreached_in_kernels,
+)
 from cuassay.model.candidate import Candidate, Language, SourceFile
-from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence
+from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence, Outcome
 from cuassay.model.reached import Reached, read_reached
 from cuassay.sandbox.guest.process.notes import follow, watch
 
@@ -259,6 +263,8 @@ CALLS = (
          ["always False: rows > 77"]),
         ("return x + np.exp(np.float64(-rows)) * 0.0",
          ["always np.float64(0.0): np.exp(np.float64(-rows)) * 0.0"]),
+        ("return x + min(rows, 1 << 9)", ["always rows: min(rows, 1 << 9)"]),
+        ("return x + rows % 4096 + (columns | 64) + max(5, rows)", ["always rows: rows % 4096"]),
         ("return x * torch.ones(99)[torch.tensor([rows])]",
          ["always 1 everywhere: torch.ones(99)[torch.tensor([rows])]"]),
     ],
@@ -282,6 +288,7 @@ def test_an_expression_that_never_changed_is_named(
         "return x.masked_fill(x > 2, float('-inf')) * 2",
         "return x if rows > 99 else x * 1.0",
         "name = 'rows' * rows\n    return x * len(name)",
+        "return x + min(rows, 4) + rows % 7 + max(5, rows)",
         "return x.to(getattr(torch, 'float32'))",
         "return x * math.isqrt(4) / 2",
         "return x.to(dtype=torch.get_default_dtype())",
@@ -373,6 +380,26 @@ KERNEL = """__global__ void scale(float* x, int rows) {
 """
 
 
+_RAN = (2, 3, 4, 5, 7)
+
+
+def compared(*outcomes: tuple[int, int, str], ran: tuple[int, ...]) -> MachineEvidence:
+    """Return a launch with what came of comparisons: line, column and `True`, `False`."""
+    (launch,) = traced(ran).launches
+    made = tuple(
+        Outcome(
+            file="k.cu",
+            line=line,
+            column=column,
+            what="any",
+            values=tuple(came.split()),
+            compares="1" not in came and "3" not in came,
+        )
+        for line, column, came in outcomes
+    )
+    return MachineEvidence(launches=(dataclasses.replace(launch, outcomes=made),))
+
+
 def traced(*executed: tuple[int, ...], inconclusive: str = "") -> MachineEvidence:
     """Return launches with, for each, the lines of which something ran; all have instructions."""
     return MachineEvidence(
@@ -416,3 +443,26 @@ def test_lines_of_kernels_that_no_traced_launch_ran_are_named(
     found = unreached_in_kernels(made, seen)
     assert [(one.line, one.last) for one in found] == expected
     assert {one.file for one in found} <= {"src/k.cu"}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([compared((2, 7, "True"), ran=_RAN)], [(2, "one outcome each time: if (rows == 7) {")]),
+        ([compared((2, 7, "True"), ran=_RAN), compared((2, 7, "False"), ran=_RAN)], []),
+        # Two comparisons of a line are two, one that did not run says nothing.
+        ([compared((2, 7, "True"), (2, 9, "True False"), ran=_RAN)],
+         [(2, "one outcome each time: if (rows == 7) {")]),
+        ([compared((2, 7, ""), ran=_RAN)], []),
+        ([compared((4, 5, "1"), ran=_RAN)], [(4, "one outcome each time: x[1] = 0.0f;")]),
+        ([compared((4, 5, "1"), ran=_RAN), compared((4, 5, "0 3"), ran=_RAN)], []),
+        # What a function of a library compares on the line that calls it
+        ([compared((4, 1, "True"), ran=_RAN)], []),
+    ],
+)  # fmt: skip
+def test_a_comparison_that_came_out_one_way_in_all_launches_is_named(
+    seen: list[MachineEvidence], expected: list[tuple[int, str]]
+) -> None:
+    sources = (SourceFile(path="src/k.cu", text=KERNEL),)
+    made = dataclasses.replace(candidate("", Language.CUDA_KERNEL), sources=sources)
+    assert [(one.line, one.test) for one in undecided_in_kernels(made, seen)] == expected

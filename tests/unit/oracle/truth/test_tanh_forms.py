@@ -125,7 +125,11 @@ def test_honest_forms_pass_in_rows_of_nearly_closed_gates_and_a_flush_fails(
 ) -> None:
     x, up = (normal(2 * 64, 352, seed=5).chunk(2)[n].to(dtype) for n in range(2))
     x[:48] = _levels(48, 352, seed=4).to(dtype)
-    reference = {"silu": torch.nn.functional.silu, "sigmoid": torch.sigmoid}[gate]
+    forms: dict[str, Callable[[Tensor], Tensor]] = {
+        "silu": torch.nn.functional.silu,
+        "sigmoid": torch.sigmoid,
+    }
+    reference = forms[gate]
 
     def made(sigmoid: Callable[[Tensor], Tensor]) -> Tensor:
         wide = x.float()

@@ -30,7 +30,7 @@ from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import Truth
 from cuassay_guard.capsules.evidence import CapsuleHeader, read_capsule, save_capsule
 from cuassay_guard.capsules.shrink import ShrunkInputs, shrunk
-from cuassay_guard.sampled.drift import Drift, Drifting
+from cuassay_guard.sampled.drift import Drift
 from cuassay_guard.sampled.judging import Judgement, judge_call, worst_of
 from cuassay_guard.sampled.oracle_process import applied
 from cuassay_guard.trusted import Where, import_operator
@@ -136,27 +136,22 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
 def _kernel(recorded: Where, given: str) -> Call | None:
     """Return the kernel: what `--kernel FILE.py:FUNCTION` names, else as it was recorded."""
     if given:
-        return _from_file(given)
-    if not recorded.module:
+        place, _, function = given.rpartition(":")
+        path = Path(place)
+        if not path.is_file() or path.suffix != ".py":
+            raise UsageError(f"--kernel {given}: expected FILE.py:FUNCTION with an existing file")
+        sys.path.insert(0, str(path.absolute().parent))  # what stands beside it can be imported
+        found: Any = getattr(import_file(path), function, None)
+        if not callable(found):
+            raise UsageError(f"--kernel {given}: {path} defines no function '{function}'")
+    elif not recorded.module:
         return None
-    try:
-        found: Any = import_operator(recorded)
-    except Exception:
-        return None
+    else:
+        try:
+            found = import_operator(recorded)
+        except Exception:
+            return None
     call: Call = getattr(found, "kernel", found)  # a decorated kernel: the bare one
-    return call
-
-
-def _from_file(given: str) -> Call:
-    place, _, function = given.rpartition(":")
-    path = Path(place)
-    if not path.is_file() or path.suffix != ".py":
-        raise UsageError(f"--kernel {given}: expected FILE.py:FUNCTION with an existing file")
-    sys.path.insert(0, str(path.absolute().parent))  # what stands beside it can be imported
-    found: Any = getattr(import_file(path), function, None)
-    if not callable(found):
-        raise UsageError(f"--kernel {given}: {path} defines no function '{function}'")
-    call: Call = getattr(found, "kernel", found)
     return call
 
 
@@ -221,16 +216,12 @@ def _drift(capsule: Capsule) -> dict[str, Any]:
     for run in range(_CALLS):
         inputs = [_shuffled(t, generator) for t in capsule.inputs]
         judgement = capsule.judged(capsule.outputs(capsule.kernel, inputs), inputs)
-        found = _first(drift, judgement)
+        drifting = [drift.add(one.output, one.bias) for one in judgement.outputs]
+        found = next((one for one in drifting if one is not None), None)
         if found is not None or judgement.failed is not None:
             score = {"measured": found.score, "allowed": found.limit} if found else {}
             return {"shows": True, "runs": run + 1} | score
     return {"shows": False, "runs": _CALLS}
-
-
-def _first(drift: Drift, judgement: Judgement) -> Drifting | None:
-    found = [drift.add(one.output, one.bias) for one in judgement.outputs]
-    return next((one for one in found if one is not None), None)
 
 
 def _shuffled(tensor: Tensor, generator: torch.Generator) -> Tensor:

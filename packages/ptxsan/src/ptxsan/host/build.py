@@ -149,7 +149,8 @@ def _device_code(
     source: Source, scratch: Path, options: Options, wanted: tuple[str, ...], *, nvrtc: bool
 ) -> DeviceCode:
     device = split(expand(source, scratch, arch=options.arch or "sm_90", nvrtc=nvrtc))
-    words = {token.text for token in tokenize(" ".join([device.device, *wanted]))}
+    texts = (device.device, *wanted) if options.device_words else ()
+    words = {token.text for token in tokenize(" ".join(texts))}
     prelude = options.device_prelude if words & options.device_words else ""
     return compile_device(
         device.device, wanted, doubtful=device.doubtful, name=source.path.name,
@@ -373,8 +374,8 @@ def _table(binary: Path) -> list[tuple[int, int, str, str]]:
 
 
 def _demangled(names: Sequence[str]) -> dict[str, str]:
-    done = subprocess.run(
-        ["c++filt"], input="\n".join(names), capture_output=True, text=True,
+    done = subprocess.run(  # -r: names of libraries of templates nest deeper than its limit
+        ["c++filt", "-r"], input="\n".join(names), capture_output=True, text=True,
         timeout=_TIMEOUT_S, check=True,
     )  # fmt: skip
     return dict(zip(names, done.stdout.splitlines(), strict=True))
@@ -383,8 +384,7 @@ def _demangled(names: Sequence[str]) -> dict[str, str]:
 def _expression(plain: str, kernels: frozenset[str]) -> str | None:
     """Return a demangled function of these names as an expression; None for other functions."""
     expression = _called(plain)
-    base = expression.split("<", 1)[0].rpartition("::")[2]
-    return expression if base in kernels else None
+    return expression if expression.split("<", 1)[0] in kernels else None
 
 
 def _called(plain: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ptxsan.errors import CompileError
-from ptxsan.host.tokens import Kind, tokenize
 from ptxsan.isa import architecture_of
 from ptxsan.nvrtc import compile_named, include_folders
 
@@ -81,11 +80,12 @@ _STANDARD = {
     "numeric_limits": "limits", "array": "array", "tuple": "tuple", "make_tuple": "tuple",
     "complex": "complex", "optional": "optional", "atomic": "atomic", "bit_cast": "bit",
 }  # fmt: skip
+_IN_STD = re.compile(r"\bstd\s*::\s*(\w+)")
 _PREFERRED = ("type_traits", "utility", "cmath")  # whatever else is named `std::`
 _FAULT = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error", re.MULTILINE)
 _ENUMERATED = re.compile(r"\b(FP_(?:NAN|INFINITE|ZERO|SUBNORMAL|NORMAL))\s*=[^=]")
-_MARK = re.compile(r"^#line .*$", re.MULTILINE)
-_ROUNDS = 24
+_MARK = re.compile(r'^#line (?P<line>\d+)(?: "(?P<file>[^"\n]*)")?.*$', re.MULTILINE)
+_ROUNDS, _LARGE = 24, 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def compile_device(
     """Compile the device's text of a split source, with what the host launches of it.
 
     `arch` is such as sm_80; else sm_90, or sm_90a where the text needs it. Declarations on the
-    `doubtful` lines go, the smallest first, where they do not compile.
+    `doubtful` lines go where they do not compile, of those around a fault the smallest first.
     Raises CompileError with NVRTC's log, which speaks of the lines of the source.
     """
     if not arch:
@@ -118,40 +118,76 @@ def compile_device(
     known = {**_HEADERS, **_integers(), **(headers or {})}
     options = [*(f"--pre-include={one}" for one in _ALWAYS), *flags]
 
-    def compiled(body: str) -> DeviceCode:
-        opening = _standard_library(body) + prelude
+    opening = _standard_library(text) + prelude
+
+    def compiled(body: str, wanted: Sequence[str]) -> DeviceCode:
         # Macros of <cmath> that a program has as names of its own
-        opening += "".join(f"\n#undef {name}" for name in set(_ENUMERATED.findall(body)))
-        whole = f'{opening}\n#line 1 "{name}"\n{body}' if opening else body
+        undone = "".join(f"\n#undef {name}" for name in set(_ENUMERATED.findall(body)))
+        head = opening + undone
+        whole = f'{head}\n#line 1 "{name}"\n{body}' if head else body
         ptx, names = compile_named(
-            whole, expressions, arch=arch, flags=options, name=name, headers=known
+            whole, wanted, arch=arch, flags=options, name=name, headers=known
         )
         return DeviceCode(ptx=ptx, names=names)
 
-    try:
-        return compiled(text)
-    except CompileError as error:
-        first = error
-    plain = _MARK.sub("", text)
-    gone: list[tuple[int, int]] = []
+    first: CompileError | None = None
+    places: dict[tuple[str, int], list[int]] = {}
+    left, expressions = set(doubtful), tuple(expressions)
+    # What does not compile is found sooner without the instances that the host launches.
+    wanted = () if len(text) > _LARGE else expressions
     for _ in range(_ROUNDS):
         try:
-            compiled(plain)
+            found = compiled(text, wanted)
         except CompileError as error:
-            lines = [int(one["line"]) for one in _FAULT.finditer(error.log) if one["file"] == name]
-            inside = [
-                (last - start, start, last)
-                for start, last in doubtful
-                if (start, last) not in gone and any(start <= line <= last for line in lines)
-            ]
-            if not inside:
-                raise first from None
-            _, start, last = min(inside)
-            gone.append((start, last))
-            plain, text = (_without(one, start, last) for one in (plain, text))
-            continue
-        return compiled(text)
+            first = first or error
+            places = places or _places(text, name)
+            faults = [(one["file"], int(one["line"])) for one in _FAULT.finditer(error.log)]
+            lines = [places[one] for one in faults if one in places]
+            if any(len(one) > 1 for one in lines):  # of several files of one name
+                lines = [_lines_without_marks(text, name, compiled)]
+            innermost = [_innermost(left, line) for each in lines for line in each]
+            gone = {one for one in innermost if one is not None}
+            if not gone:
+                break
+            left -= gone
+            text, wanted = _without(text, gone), ()
+        else:
+            if wanted == expressions:
+                return found
+            wanted = expressions
+    assert first is not None
     raise first
+
+
+def _places(text: str, name: str) -> dict[tuple[str, int], list[int]]:
+    """Return the lines of a text that its marks give each file and line, all from 1."""
+    found: dict[tuple[str, int], list[int]] = {}
+    file, next_line = name, 1
+    for number, line in enumerate(text.split("\n"), 1):
+        if mark := _MARK.fullmatch(line):
+            file, next_line = mark["file"] or file, int(mark["line"])
+        else:
+            found.setdefault((file, next_line), []).append(number)
+            next_line += 1
+    return found
+
+
+def _lines_without_marks(
+    text: str, name: str, compiled: Callable[[str, Sequence[str]], DeviceCode]
+) -> list[int]:
+    """Return the lines of a text's faults as they are where nothing says that they are others'."""
+    try:
+        compiled(_MARK.sub("", text), ())
+    except CompileError as error:
+        found = _FAULT.finditer(error.log)
+        return [int(one["line"]) for one in found if one["file"] == name]
+    return []
+
+
+def _innermost(ranges: Collection[tuple[int, int]], line: int) -> tuple[int, int] | None:
+    """Return the shortest range of lines that holds a line, if one does."""
+    holding = [one for one in ranges if one[0] <= line <= one[1]]
+    return min(holding, key=lambda one: (one[1] - one[0], one), default=None)
 
 
 # Headers that declare 64-bit integers as long long for NVRTC: an LP64 host has them as long, and
@@ -170,10 +206,10 @@ def _integers() -> dict[str, str]:
     return found
 
 
-def _without(text: str, start: int, last: int) -> str:
+def _without(text: str, gone: Collection[tuple[int, int]]) -> str:
     lines = text.split("\n")
-    for number in range(start - 1, min(last, len(lines))):
-        lines[number] = ""
+    for start, last in gone:
+        lines[start - 1 : last] = [""] * (min(last, len(lines)) - start + 1)
     return "\n".join(lines)
 
 
@@ -188,13 +224,9 @@ def _header(name: str) -> str:
 
 def _standard_library(text: str) -> str:
     """Return includes of libcu++ for what the device's text names in `std`."""
-    tokens = [token for token in tokenize(text) if token.kind is not Kind.DIRECTIVE]
     wanted: dict[str, None] = {}
-    for first, middle, last in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if first.text == "std" and middle.text == "::":
-            wanted |= dict.fromkeys(
-                [_STANDARD[last.text]] if last.text in _STANDARD else _PREFERRED
-            )
+    for name in dict.fromkeys(_IN_STD.findall(text)):
+        wanted |= dict.fromkeys([_STANDARD[name]] if name in _STANDARD else _PREFERRED)
     if not wanted:
         return ""
     lines = [f"#include <cuda/std/{_header(header)}>" for header in wanted]

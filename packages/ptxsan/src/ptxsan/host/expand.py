@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ptxsan.errors import CompileError
-from ptxsan.host.tokens import Kind, Token, tokenize
+from ptxsan.host.tokens import Token, directives
 from ptxsan.isa import arch_number
 
 _INCLUDE = re.compile(r'#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
@@ -37,6 +37,8 @@ _NVCC = (
 )  # fmt: skip
 _NVRTC = "__CUDACC_RTC__"
 _NOT_NVRTC = re.compile(rf"#\s*if\s+!\s*defined\s*\(?\s*{_NVRTC}\b")
+_NEGATED = re.compile(rf"!\s*defined\s*\(?\s*{_NVRTC}\s*\)?")
+_TYPES = re.compile(r"(?:\s|//[^\n]*\n|using\s+\w+\s*=[^;{}]*(?:\{[^{}]*\})?[^;{}]*;)+")
 _TIMEOUT_S = 60.0
 
 
@@ -110,13 +112,14 @@ class _Own:
             text = path.read_text(encoding="utf-8", errors="replace")
             copy.parent.mkdir(parents=True, exist_ok=True)
             parts, place = [], 0
-            tokens = tokenize(text)
-            for index, token in enumerate(tokens):
-                if token.kind is not Kind.DIRECTIVE:
-                    continue
+            found = directives(text)
+            for index, token in enumerate(found):
+                new: str | None
                 bare = self._nvrtc and _NOT_NVRTC.match(token.text)
-                if bare and _has_no_else(tokens, index):
-                    new: str | None = "#if 1"  # what the host alone needs is left out later
+                if bare and _has_no_else(found[index:]):
+                    new = "#if 1"  # what the host alone needs is left out later
+                elif self._nvrtc and _chooses_types(text, found[index:]):
+                    new = _NEGATED.sub("1", token.text)  # the host hands over types of its form
                 else:
                     new = self._directive(token.text, path.parent)
                 if new is not None:
@@ -151,12 +154,10 @@ class _Own:
         return re.sub(rf"{re.escape(str(self._scratch))}/u\d+/", "", text)
 
 
-def _has_no_else(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a conditional has one branch alone."""
+def _has_no_else(directives_on: Sequence[Token]) -> bool:
+    """Whether the conditional that begins here has one branch alone."""
     depth = 0
-    for token in tokens[index:]:
-        if token.kind is not Kind.DIRECTIVE:
-            continue
+    for token in directives_on:
         word = token.text.lstrip("# \t")
         if depth == 1 and word.startswith(("else", "elif")):
             return False
@@ -164,3 +165,16 @@ def _has_no_else(tokens: Sequence[Token], index: int) -> bool:
         if depth == 0:
             return True
     return False
+
+
+def _chooses_types(text: str, directives_on: Sequence[Token]) -> bool:
+    """Whether a conditional begins here that gives types other names for NVRTC than for nvcc."""
+    if not _NEGATED.search(directives_on[0].text) or len(directives_on) < 3:
+        return False
+    opening, middle, end = directives_on[:3]
+    words = [one.text.lstrip("# \t") for one in (opening, middle, end)]
+    parts = zip(words, ("if", "else", "endif"), strict=True)
+    if not all(word.startswith(start) for word, start in parts):
+        return False
+    bodies = text[opening.end : middle.start], text[middle.end : end.start]
+    return all(_TYPES.fullmatch(one) for one in bodies)

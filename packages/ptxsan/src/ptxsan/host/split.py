@@ -62,7 +62,7 @@ class Item:
     """One declaration: the tokens from `first` to `last`, the body's braces where it has one.
 
     `names` are the names in its head outside of brackets; `parameters` the tokens between the
-    parentheses of a function.
+    parentheses of a function; `scope` what stands before its name, with the `::`.
     """
 
     role: Role
@@ -75,6 +75,7 @@ class Item:
     parameters: tuple[Token, ...] = ()
     inner: tuple[Item, ...] = ()
     specialises: bool = False
+    scope: str = ""
 
     def has(self, *words: str) -> bool:
         """Whether its head names one of these."""
@@ -93,7 +94,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """The two texts, and the names of the kernels that the source defines.
+    """The two texts, and the names of the kernels that the source defines (`scaling::scale`).
 
     `doubtful` are line ranges (first, last; of the device's text, from 1) of declarations that the
     device may not need: what does not compile of them may go. `cub` says that structures of the
@@ -115,7 +116,9 @@ class _Scope:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
 
-    def items(self, place: int, end: int, *, in_class: bool = False) -> Iterator[Item]:
+    def items(
+        self, place: int, end: int, *, in_class: bool = False, scope: str = ""
+    ) -> Iterator[Item]:
         """Yield the declarations between two tokens, those inside namespaces among them."""
         while place < end:
             text = self.tokens[place].text
@@ -128,10 +131,16 @@ class _Scope:
             block = self._block(place, end)
             if block is not None:
                 opening, close = block
-                yield from self.items(opening + 1, close)
+                head = [one.text for one in self.tokens[place:opening] if one.text != "inline"]
+                words = itertools.takewhile(lambda one: one not in ("[", "__attribute__"), head[1:])
+                name = "".join(words)
+                inner = f"{scope}{name}::" if name else scope
+                if head[0] == "extern":  # C's names have no namespace
+                    inner = ""
+                yield from self.items(opening + 1, close, scope=inner)
                 place = close + 1
                 continue
-            item = self._item(place, end, in_class=in_class)
+            item = self._item(place, end, in_class=in_class, scope=scope)
             yield item
             place = item.last + 1
 
@@ -150,9 +159,10 @@ class _Scope:
             return None
         return (start, closing(self.tokens, start)) if self._text(start) == "{" else None
 
-    def _item(self, first: int, end: int, *, in_class: bool) -> Item:
+    def _item(self, first: int, end: int, *, in_class: bool, scope: str) -> Item:
         """Return the declaration that begins at `first`."""
-        head = _Head()
+        of_c = self._text(first) == "extern" and self.tokens[first + 1].kind is Kind.STRING
+        head = _Head(scope="" if of_c else scope)
         place = first
         while place < end:
             token = self.tokens[place]
@@ -251,7 +261,7 @@ class _Scope:
         return Item(
             role=role, first=first, last=last, names=tuple(head.names), name=head.name, body=body,
             initialisers=head.initialisers, parameters=parameters, inner=inner,
-            specialises=head.specialises,
+            specialises=head.specialises, scope=head.scope,
         )  # fmt: skip
 
 
@@ -260,6 +270,7 @@ class _Head:
     """What is known of a declaration so far."""
 
     names: list[str] = field(default_factory=list)
+    scope: str = ""
     name: str = ""
     opening: int | None = None
     close: int = 0
@@ -323,7 +334,7 @@ def split(
         cub=cub,
         declared=declared,
         device=device,
-        kernels=frozenset(item.name for item in items if item.is_kernel),
+        kernels=frozenset(f"{item.scope}{item.name}" for item in items if item.is_kernel),
         doubtful=doubtful,
     )
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 
 class Kind(Enum):
@@ -24,9 +24,8 @@ class Kind(Enum):
     DIRECTIVE = auto()  # a preprocessing directive, from `#` to the end of its line
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token: `text[start:end]` of what was tokenized."""
+class Token(NamedTuple):
+    """A token: `text[start:end]` of what was tokenized. Texts have millions, so it is a tuple."""
 
     kind: Kind
     text: str
@@ -34,52 +33,64 @@ class Token:
     end: int
 
 
-_SPACE = re.compile(r"(?:\s|\\\n|//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z))+", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z_$\u0080-\U0010ffff][\w$]*")
-_NUMBER = re.compile(r"\.?\d(?:[eEpP][+-]|'[\w]|[\w.])*")
-_RAW = re.compile(r'(?:u8|[uUL])?R"([^()\\\s]{0,16})\(')
-_STRING = re.compile(r'(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"?', re.DOTALL)
-_CHARACTER = re.compile(r"(?:u8|[uUL])?'(?:\\.|[^'\\\n])*'?", re.DOTALL)
-_DIRECTIVE = re.compile(r"#(?:\\\n|/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|[^\n])*", re.DOTALL)
-_PUNCTUATION = ("::", "->")
+_DIRECTIVE = r"\#(?:\\\n|/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|[^\n])*"
+_COMMENT = r"//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)"
+_RAW = r'R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
+_STRING, _CHARACTER = r'"(?:\\.|[^"\\\n])*"?', r"'(?:\\.|[^'\\\n])*'?"
+_PREFIX = r"(?:u8|[uUL])?"
+_TOKEN = re.compile(
+    rf"(?:\s|\\\n|{_COMMENT})+|(?P<RAW>{_PREFIX}{_RAW})|(?P<STRING>{_PREFIX}{_STRING})"
+    rf"|(?P<CHARACTER>{_PREFIX}{_CHARACTER})|(?P<NAME>[A-Za-z_$\u0080-\U0010ffff][\w$]*)"
+    rf"|(?P<NUMBER>\.?\d(?:[eEpP][+-]|'[\w]|[\w.])*)|(?P<DIRECTIVE>{_DIRECTIVE})"
+    r"|(?P<PUNCTUATION>::|->|.)",
+    re.DOTALL,
+)
+_KINDS = {
+    number: Kind.STRING if name == "RAW" else Kind[name]
+    for name, number in _TOKEN.groupindex.items()
+    if name != "mark"
+}
+_NO_LINE = re.compile(rf"{_COMMENT}|\\\n", re.DOTALL)
 
 
 def tokenize(text: str) -> list[Token]:
     """Return the tokens of `text` in order. Unknown characters are punctuation of their own."""
     tokens: list[Token] = []
-    place, line_start = 0, True
-    while True:
-        space = _SPACE.match(text, place)
-        if space is not None:
-            line_start = line_start or "\n" in re.sub(
-                r"/\*.*?(?:\*/|\Z)|\\\n", " ", space[0], flags=re.DOTALL
-            )
-            place = space.end()
-        if place >= len(text):
-            return tokens
-        kind, end = _token(text, place, line_start=line_start)
-        tokens.append(Token(kind, text[place:end], place, end))
-        place, line_start = end, kind is Kind.DIRECTIVE
+    append, kinds, place = tokens.append, _KINDS, 0
+    while place < len(text):
+        for found in _TOKEN.finditer(text, place):
+            kind = kinds.get(found.lastindex or 0)
+            start, place = found.span()
+            if kind is Kind.DIRECTIVE and not _begins_line(text, tokens, start):
+                append(Token(Kind.PUNCTUATION, "#", start, start + 1))
+                place = start + 1
+                break
+            if kind is not None:
+                append(Token(kind, found[0], start, place))
+    return tokens
 
 
-def _token(text: str, place: int, *, line_start: bool) -> tuple[Kind, int]:
-    if line_start and text[place] == "#":
-        directive = _DIRECTIVE.match(text, place)
-        assert directive is not None
-        return Kind.DIRECTIVE, directive.end()
-    if raw := _RAW.match(text, place):
-        closing = text.find(f'){raw[1]}"', raw.end())
-        return Kind.STRING, len(text) if closing < 0 else closing + len(raw[1]) + 2
-    for kind, pattern in (
-        (Kind.STRING, _STRING),
-        (Kind.CHARACTER, _CHARACTER),
-        (Kind.NAME, _NAME),
-        (Kind.NUMBER, _NUMBER),
-    ):
-        if found := pattern.match(text, place):
-            return kind, found.end()
-    wide = text[place : place + 2] in _PUNCTUATION
-    return Kind.PUNCTUATION, place + (2 if wide else 1)
+def _begins_line(text: str, tokens: Sequence[Token], place: int) -> bool:
+    """Whether nothing but space and comments is before a place in its line."""
+    if not tokens or tokens[-1].kind is Kind.DIRECTIVE:
+        return True
+    return "\n" in _NO_LINE.sub(" ", text[tokens[-1].end : place])
+
+
+_OUTSIDE_TOKENS = re.compile(
+    rf"^(?<!\\\n)(?:[^\S\n]|\\\n|/\*.*?\*/)*+(?P<directive>{_DIRECTIVE})|{_COMMENT}|{_RAW}|{_STRING}"
+    rf"|(?<![0-9A-Fa-f]){_CHARACTER}",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def directives(text: str) -> list[Token]:
+    """Return the directives among the tokens of `text`, which takes a tenth of all tokens' time."""
+    return [
+        Token(Kind.DIRECTIVE, found["directive"], *found.span("directive"))
+        for found in _OUTSIDE_TOKENS.finditer(text)
+        if found["directive"] is not None
+    ]
 
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}

@@ -248,18 +248,15 @@ class Execution:
                         self._compared[header].append(raw)
         for name in written:
             new = values.get(name) if values is not None else None
-            self._write(state, name, new, guard)
+            if guard != TRUE and new is not None:
+                old = state.registers.get(name)
+                new = None if old is None else chosen(self.thread.atoms, guard, new, old)
+            if new is None:
+                state.registers.pop(name, None)
+            else:
+                state.registers[name] = new
         learnt = step.learnt if guard == TRUE else ()
         return (*path, *(fact for fact in learnt if decided(fact) != TRUE and fact not in path))
-
-    def _write(self, state: State, name: str, new: Value | None, guard: Formula) -> None:
-        if guard != TRUE and new is not None:
-            old = state.registers.get(name)
-            new = None if old is None else chosen(self.thread.atoms, guard, new, old)
-        if new is None:
-            state.registers.pop(name, None)
-        else:
-            state.registers[name] = new
 
     def _plain(self, step: Step, value: Value | None) -> dict[str, Value] | None:
         """Return the values of registers that an instruction without memory writes."""

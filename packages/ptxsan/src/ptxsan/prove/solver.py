@@ -150,7 +150,24 @@ class Solver:
                 if found.by is Discharge.NONLINEAR:
                     last = found
             return last
-        return self._full(facts, goal)
+        # Ask for values, in small sizes first; then for the whole without limits.
+        started = time.perf_counter()
+        self.asked["nonlinear"] += 1
+        against = negated(goal)
+        known = [*facts, *defining((*facts, against)), against]
+        try:
+            for most in (40, 600, None):
+                if time.perf_counter() > self.until:
+                    return Open("the time for this kernel is over")
+                script = _Script(Numbers.INTEGER, most=most)
+                result = script.check(known, _FULL, self._left_ms())
+                if result == "sat":
+                    return Countered(self._smaller(known, most) or script.values())
+                if result == "unsat" and most is None:
+                    return Shown(Discharge.NONLINEAR)
+            return Open(f"z3 did not settle it in {_FULL:,} steps")
+        finally:
+            self.spent_s["nonlinear"] += time.perf_counter() - started
 
     def _linear(self, facts: Sequence[Formula], goal: Formula, work: int) -> bool:
         """Whether facts imply the goal, products being unknowns."""
@@ -172,26 +189,6 @@ class Solver:
     def _left_ms(self) -> int:
         left = self.until - time.perf_counter()
         return 1 << 20 if left == float("inf") else max(1, int(1000 * left))
-
-    def _full(self, facts: Sequence[Formula], goal: Formula) -> Answer:
-        """Ask for values, in small sizes first; then for the whole without limits."""
-        started = time.perf_counter()
-        self.asked["nonlinear"] += 1
-        against = negated(goal)
-        known = [*facts, *defining((*facts, against)), against]
-        try:
-            for most in (40, 600, None):
-                if time.perf_counter() > self.until:
-                    return Open("the time for this kernel is over")
-                script = _Script(Numbers.INTEGER, most=most)
-                result = script.check(known, _FULL, self._left_ms())
-                if result == "sat":
-                    return Countered(self._smaller(known, most) or script.values())
-                if result == "unsat" and most is None:
-                    return Shown(Discharge.NONLINEAR)
-            return Open(f"z3 did not settle it in {_FULL:,} steps")
-        finally:
-            self.spent_s["nonlinear"] += time.perf_counter() - started
 
     def _smaller(self, known: Sequence[Formula], most: int | None) -> dict[Atom, int] | None:
         """Return values that are easier to run than those of any size, if some are found soon."""

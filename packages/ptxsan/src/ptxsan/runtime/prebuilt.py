@@ -33,6 +33,7 @@ from ptxsan.runtime import linking, warming
 from ptxsan.runtime.native import cache_folder, declared, exported
 
 _MANIFEST = "manifest.json"
+_ALIVE: list[Any] = []  # kernels hold addresses of functions, whatever file is read later
 # What most processors of ten years have; numba would use all that this one has.
 _PROCESSORS = {"x86_64": ("x86-64-v3", ("avx2", "fma", "bmi2")), "aarch64": ("generic", ())}
 # The modules that export functions to kernels, in pieces that share next to nothing: each is one
@@ -151,6 +152,7 @@ def _engine(code: bytes) -> Any:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
+    _ALIVE.append(engine)
     return engine
 
 

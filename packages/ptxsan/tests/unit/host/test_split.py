@@ -74,6 +74,16 @@ PYBIND11_MODULE(m, m) { m.def("run", &run); }
     assert found.device.count("\n") == found.host.count("\n") == text.count("\n")
 
 
+def test_kernels_are_known_by_their_namespaces() -> None:
+    text = """
+namespace a::b { inline namespace v1 { template <class T> __global__ void k(T* x) {} } }
+namespace a { template <class T> void k(T* x) { b::k<T><<<1, 1>>>(x); }
+  extern "C" { __global__ void plain() {} } extern "C" __global__ void other() {} }
+namespace { __global__ void own() {} }
+"""
+    assert split(text).kernels == {"a::b::v1::k", "plain", "other", "own"}
+
+
 def test_members_for_the_device_leave_the_host_and_members_for_the_host_the_device() -> None:
     text = """
 struct P {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsan.host.tokens import Kind, closing, closing_angle, split_commas, tokenize
+from ptxsan.host.tokens import Kind, closing, closing_angle, directives, split_commas, tokenize
 
 
 def _texts(text: str) -> list[str]:
@@ -37,6 +37,19 @@ def test_a_directive_begins_a_line_and_keeps_what_looks_like_a_comment() -> None
         "x", "#", "y", '#include "a//b.h" // why', "z",
     ]  # fmt: skip
     assert _texts("/* c */ #pragma once\nx") == ["#pragma once", "x"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x # y\n  #include "a//b.h" // why\nz', "/* c */ #pragma once\nx", "/* a\n#b */\n#c",
+        "// no \\\n# n\n# yes", 'R"(\n#no\n)"\n# yes', "'\"'\n#a \"\n'#'\n#b", "1'000\n# a\n'#'",
+        "x /* a\n b */ # c", "#define A \\\n # b\n#c /* d\n e */ f\n#g", "x \\\n# y",
+    ],
+)  # fmt: skip
+def test_directives_alone_are_those_of_all_tokens(text: str) -> None:
+    every = [one for one in tokenize(text) if one.kind is Kind.DIRECTIVE]
+    assert directives(text) == every
 
 
 def test_what_never_ends_is_one_token_up_to_the_end() -> None:

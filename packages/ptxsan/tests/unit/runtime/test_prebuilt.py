@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import platform
@@ -161,3 +162,16 @@ def test_none_is_made_where_it_would_not_be_used(
     monkeypatch.setattr(prebuilt, "build", lambda place: keep(prebuilt.tag()))
     prebuilt.make()
     assert not prebuilt.places()[1].exists()
+
+
+def test_functions_stay_where_they_are_when_files_are_looked_for_again(
+    keep: Callable[[str], None],
+) -> None:
+    """Kernels were compiled with their addresses."""
+    keep(prebuilt.tag())
+    place = prebuilt.address("adds_five")
+    prebuilt._loaded.cache_clear()
+    gc.collect()
+    assert place is not None
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(place)(37) == 42
+    assert prebuilt.address("doubles_and_adds_one") not in (None, place)

@@ -193,7 +193,23 @@ def together(host: Host, step: Together) -> Made:
     ]
     settle(host)
     if step.threads and not host.device.on_gpu and len(lanes) > 1:
-        _with_interruptions(host, lanes, rounds=step.rounds)
+        # Call on the first slot, and on the second one while that call stands still, `rounds` times
+        #
+        # Threads that run beside each other on a CPU are seldom in each other's way.
+        def caller(lane: _Lane) -> Callable[[], None]:
+            def call() -> None:
+                try:
+                    lane.rounds.append(copies(host.invoke(lane.slot, lane.outputs)))
+                except BaseException as error:
+                    lane.error = error
+
+            return call
+
+        first, second = map(caller, lanes[:2])
+        interrupt_everywhere(first, second, rounds=step.rounds)
+        for lane in lanes:
+            if not lane.rounds and lane.error is None:  # no Python of its own to stand still in
+                caller(lane)()
     elif step.threads:
         _from_threads(host, lanes, step)
     else:
@@ -232,28 +248,6 @@ def _from_threads(host: Host, lanes: Sequence[_Lane], step: Together) -> None:
         thread.join(_JOIN_S)
     if any(thread.is_alive() for thread in threads):
         raise TimeoutError(f"calls from {len(lanes)} threads did not end within {_JOIN_S:g} s")
-
-
-def _with_interruptions(host: Host, lanes: Sequence[_Lane], *, rounds: int) -> None:
-    """Call on the first slot, and on the second one while that call stands still, `rounds` times.
-
-    Threads that run beside each other on a CPU are seldom in each other's way.
-    """
-
-    def caller(lane: _Lane) -> Callable[[], None]:
-        def call() -> None:
-            try:
-                lane.rounds.append(copies(host.invoke(lane.slot, lane.outputs)))
-            except BaseException as error:
-                lane.error = error
-
-        return call
-
-    first, second = map(caller, lanes[:2])
-    interrupt_everywhere(first, second, rounds=rounds)
-    for lane in lanes:
-        if not lane.rounds and lane.error is None:  # no Python of its own to stand still in
-            caller(lane)()
 
 
 def _odd_one(rounds: Sequence[_Held]) -> _Held:

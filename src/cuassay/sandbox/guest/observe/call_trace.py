@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
@@ -31,8 +32,12 @@ LINE, OP, RETURNED = "line", "op", "returned"  # names of facts
 _MOST_OPS, _MOST_LINES = 700, 250  # a record may have 1024 facts
 _LARGEST = 1 << 22  # elements of a tensor that is sketched
 _SAMPLED = 12  # elements of a tensor that are noted
+# The PTX machine need not be loaded to be known: a launch of a rank that waits is inside of it.
+_MACHINE = find_spec("ptxsan")
 _FOREIGN = tuple(
-    os.path.dirname(module) + os.sep for module in (torch.__file__, os.__file__, __file__)
+    os.path.dirname(module) + os.sep
+    for module in (torch.__file__, os.__file__, __file__, _MACHINE and _MACHINE.origin)
+    if module
 )
 _OWN = os.path.dirname(os.path.abspath(dispatch_modes.__file__)) + os.sep
 # Operations whose result is their argument in another shape.
@@ -76,9 +81,7 @@ class OpWatch(UntracedMode):
         self._made: set[int] = set()
         self.seen: list[SeenOperation] = []
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and note what it gave."""
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__

@@ -513,7 +513,9 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                             collect(oldest)
                             # What Python keeps of what is freed, a look at all objects gives back:
                             # here it is as much as it ever keeps, each time.
-                            spare = [[(n,) * n for n in range(1, 21)] for _ in range(2000)]
+                            spare: list[Any] = [
+                                [(n,) * n for n in range(1, 21)] for _ in range(2000)
+                            ]
                             spare.append([[[n], {n: n}, n / 2] for n in range(100)])
                             spare.clear()
                     rested = objects()

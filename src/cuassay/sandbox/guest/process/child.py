@@ -49,7 +49,7 @@ from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
 from cuassay.sandbox.guest.process import walls as sandbox
-from cuassay.sandbox.guest.process.notes import follow
+from cuassay.sandbox.guest.process.notes import follow, watch
 from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.guest.ranks.ranked import on_ranks, open_where_ranks_connect
 from cuassay.sandbox.limits import Limits
@@ -185,19 +185,45 @@ def warm_up(device: Device, queues: int | None = None) -> None:
 
 
 class _Lines:
-    """The candidate's lines that calls run; see `notes.follow`."""
+    """The candidate's lines that calls run, and what expressions come to; see `notes`.
 
-    def __init__(self, sources: str) -> None:
-        self._begin, self._end, self.found, self.forget = follow(sources)
+    Made before the candidate is loaded. On a GPU calls in a process apart tell the latter.
+    """
+
+    def __init__(self, sources: str, *, values: bool) -> None:
+        self._lines, self._values = follow(sources), watch(sources) if values else None
+        self._on = False
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
-        """Note which lines below the folder of the sources the block runs."""
-        self._begin()
+        """Note what the block runs of what lies below the folder of the sources.
+
+        A block within another one is part of that.
+        """
+        if self._on:
+            yield
+            return
+        self._on = True
+        if self._values is not None:
+            self._values[0]()
+        self._lines[0]()
         try:
             yield
         finally:
-            self._end()
+            self._lines[1]()
+            if self._values is not None:
+                self._values[1]()
+            self._on = False
+
+    def found(self) -> dict[str, Any]:
+        """Return what was noted and not yet returned."""
+        return self._lines[2]() | ({} if self._values is None else self._values[2]())
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._lines[3]()
+        if self._values is not None:
+            self._values[3]()
 
 
 class Worker:
@@ -278,6 +304,9 @@ class Worker:
         guards.choose_guards(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
         self._around.kernels = kernel_names.kernels_of(candidate)
+        if candidate.language is Language.PYTHON:
+            sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
+            self._lines = _Lines(sources, values=not self._device.on_gpu)
         try:
             load = getattr(importlib.import_module(module), function)
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))
@@ -317,9 +346,6 @@ class Worker:
             device=self._device,
             starter=self._starter,
         )
-        if candidate.language is Language.PYTHON:
-            sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
-            self._lines = _Lines(sources)
 
         def make() -> Interpreter:
             if self._lines is not None:
@@ -383,7 +409,10 @@ class Worker:
         self._around.entered.pop("lines", None)
         if self._lines is not None and follows:
             self._around.entered["lines"] = self._lines.noted
-        done = self._interpreter.execute(step, index, cases=self._cases, given=given)
+        # The derivative of a kernel's own runs after its call.
+        whole = self._lines if isinstance(step, Backward) else None
+        with contextlib.nullcontext() if whole is None else whole.noted():
+            done = self._interpreter.execute(step, index, cases=self._cases, given=given)
         del given
         reply: dict[str, Any] = {"record": serial.to_json(done.record)}
         if self._lines is not None and follows and isinstance(done.record, StepDone):

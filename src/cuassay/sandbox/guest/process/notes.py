@@ -188,11 +188,13 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
 
     Of code below `folder` that is imported from now on, in functions that Python runs: comparisons,
     calculations, calls, selections by an index, and their operands, but for tests of branches,
-    which `follow` notes. `found` returns `values` and `parts`. Of values it has for each file
-    `[line, column, last line, end, value, ...]` with at most two values, as text. A number is its
-    own; a mask `true` where an element of it is, `false` where one is not; another tensor `zeros`,
-    a number and `everywhere` where all of it is that number, else two values. Of lists and their
-    like `empty` or `filled`. Of parts it has
+    which `follow` notes. `found` returns `values`, `picked` and `parts`. Of values it has for each
+    file `[line, column, last line, end, value, ...]` with at most two values, as text. A number is
+    its own; a mask `true` where an element of it is, `false` where one is not; another tensor
+    `zeros`, a number and `everywhere` where all of it is that number, else two values. Of lists and
+    their like `empty` or `filled`. `picked` has so, of a minimum, a maximum, a remainder or a bit
+    operation of integers, which of two different operands it came to, `0` or `1`, or `other`.
+    Where a dispatch mode is on, tensors are not looked at. Of parts it has
     `[line, column, last line, end, what, ...]`: what may take the place of the expression's value,
     `zero`, `true`, `false`, or an operand by its place. `exchange` with such a part `[file, line,
     column, last line, end, what]` lets that happen in the call that begins, in which nothing is
@@ -210,6 +212,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     torch: Any = python.modules["torch"]
     base, no_grad, plain = torch._C.TensorBase, torch.no_grad, torch._C.DisableTorchFunction
     some, every, count, ends_of = base.any, base.all, base.numel, torch.aminmax
+    modes = torch._C._len_torch_dispatch_stack
     zeros, ones = torch.zeros_like, torch.ones_like
     converted, floats = base.to, base.is_floating_point
     storage, copied, put, same = base.untyped_storage, base.clone, base.copy_, torch.equal
@@ -233,6 +236,9 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     latest: dict[int, Any] = {}  # what operands came to
     parts: dict[int, list[str]] = {}
     fresh_parts: set[int] = set()
+    picking: set[int] = set()  # expressions that may come to one of their operands
+    picked: dict[int, set[str]] = {}
+    fresh_picked: set[int] = set()
     exchanging, changing, how, happened = False, -1, "", False
     remembered: list[tuple[Any, Any]] = []  # a tensor, weakly, and a copy of it
     spoiled: list[Any] = []  # a tensor, and what it held
@@ -247,7 +253,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     def looked(value: Any) -> tuple[str, ...]:
         try:
             with no_grad(), plain():
-                if device_of(value) != cpu or layout_of(value) is not strided or not count(value):
+                on_cpu = device_of(value) == cpu and layout_of(value) is strided
+                if modes() or not on_cpu or not count(value):
                     return ()
                 held = bool(some(value))
                 if dtype_of(value) is mask:
@@ -293,6 +300,16 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         for operand in of:
             latest.pop(operand, None)
 
+    def pick(number: int, value: int) -> None:
+        """Note which of two operands a value is."""
+        first, second = (latest.get(one, value) for one in operands[number])
+        if first != second:
+            came = "0" if value == first else "1" if value == second else "other"
+            kept = picked.setdefault(number, set())
+            if came not in kept:
+                kept.add(came)
+                fresh_picked.add(number)
+
     def instead(value: Any) -> Any:
         """Return what takes the place of a value."""
         with plain():
@@ -323,6 +340,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
             kind = kind_of(value)
             if number in waiting:
                 latest[number] = value
+            if number in picking and kind is int:
+                pick(number, value)
             if (kind is tensor or kind in fractions) and number not in parts:
                 offer(number, value)
             if number in full:
@@ -344,13 +363,22 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     class Noting(syntax.NodeTransformer):  # type: ignore[misc, name-defined]
         """Lets expressions in bodies of functions tell their values."""
 
-        def __init__(self, file: str, compilers: set[str], modules: set[str]) -> None:
+        def __init__(self, file: str, compilers: set[str], modules: set[str], tree: Any) -> None:
             self.file, self.compilers, self.inside = file, compilers, False
             self.modules = modules
+            self.handed: set[str] = set()  # functions that a call gives to a compiler
+            for one in syntax.walk(tree):
+                root = getattr(one, "func", None)
+                while isinstance(root, syntax.Call | syntax.Attribute):
+                    root = root.func if isinstance(root, syntax.Call) else root.value
+                if getattr(root, "id", "") in compilers:
+                    self.handed |= {n.id for n in one.args if isinstance(n, syntax.Name)}
 
-        def told(self, node: Any, of: tuple[int, ...] = ()) -> Any:
+        def told(self, node: Any, of: tuple[int, ...] = (), *, chooses: bool = False) -> Any:
             """Return a call that notes what an expression comes to, with its operands' numbers."""
             number = len(spans)
+            if chooses and len(of) == 2:
+                picking.add(number)
             place = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
             spans.append((self.file, place))
             operands.append(of)
@@ -367,11 +395,18 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 node = node.value
             return isinstance(node, syntax.Name) and node.id in self.modules
 
-        def as_operand(self, node: Any) -> Any:
+        def chooses(self, node: Any) -> bool:
+            """Whether an operation may come to one of its two operands, as a minimum does."""
+            if isinstance(node, syntax.BinOp):
+                return isinstance(node.op, syntax.Mod | syntax.BitAnd | syntax.BitOr)
+            named = getattr(getattr(node, "func", None), "id", "")
+            return named in ("min", "max") and len(node.args) == 2
+
+        def as_operand(self, node: Any, noted: Any = operand) -> Any:
             """Return an operand that notes what it comes to; it was visited before."""
             if isinstance(node, syntax.List | syntax.Tuple):
                 node.elts = [self.as_operand(one) for one in node.elts]
-            elif isinstance(node, operand) and not self.is_of_module(node):
+            elif isinstance(node, noted) and not self.is_of_module(node):
                 return self.told(node)
             return node
 
@@ -383,6 +418,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     one = one.func if isinstance(one, syntax.Call) else one.value
                 if getattr(one, "id", "") in self.compilers or last in ("compile", "script"):
                     return node
+            if node.name in self.handed:
+                return node
             before, self.inside = self.inside, True
             node.body = [self.visit(statement) for statement in node.body]
             self.inside = before
@@ -427,6 +464,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                 return node
             if not isinstance(getattr(node, "ctx", None), syntax.Load | None):
                 return node
+            chooses = self.chooses(node)
+            noted = (*operand, syntax.Constant) if chooses else operand
             for name, field in list(syntax.iter_fields(node)):
                 if name == "func":
                     if isinstance(field, syntax.Attribute):
@@ -435,9 +474,9 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     for keyword in field:
                         keyword.value = self.as_operand(keyword.value)
                 elif isinstance(field, list):
-                    field[:] = [self.as_operand(one) for one in field]
-                elif isinstance(field, operand):
-                    setattr(node, name, self.as_operand(field))
+                    field[:] = [self.as_operand(one, noted) for one in field]
+                elif isinstance(field, noted):
+                    setattr(node, name, self.as_operand(field, noted))
             receiver = getattr(getattr(node, "func", None), "value", None)
             several = [receiver, *syntax.iter_child_nodes(node)]
             for one in several:  # the list grows by what lists and keywords hold
@@ -445,7 +484,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     several += one.elts
                 elif isinstance(one, syntax.keyword):
                     several.append(one.value)
-            return self.told(node, tuple(one.number for one in several if hasattr(one, "number")))
+            of = tuple(one.number for one in several if hasattr(one, "number"))
+            return self.told(node, of, chooses=chooses)
 
         def visit_Assign(self, node: Any) -> Any:
             super().generic_visit(node)
@@ -528,7 +568,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
                     own = level or exists(join(root, top)) or exists(join(root, f"{top}.py"))
                     if top not in known and not own:
                         compilers.add(name.asname or name.name.partition(".")[0])
-            noting = Noting(place[len(root) :], compilers, modules)
+            noting = Noting(place[len(root) :], compilers, modules, tree)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a text is no function
                 made = compile(noting.visit(tree), self.path, "exec", dont_inherit=True)
@@ -634,8 +674,12 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         return did
 
     def found() -> dict[str, Any]:
-        made: dict[str, Any] = {"values": {}, "parts": {}, "traced": tracer_at}
-        for name, ready, said in (("values", fresh, values), ("parts", fresh_parts, parts)):
+        made: dict[str, Any] = {"values": {}, "picked": {}, "parts": {}, "traced": tracer_at}
+        for name, ready, said in (
+            ("values", fresh, values),
+            ("picked", fresh_picked, picked),
+            ("parts", fresh_parts, parts),
+        ):
             for number in ready:
                 file, span = spans[number]
                 made[name].setdefault(file, []).append([*span, *said[number]])
@@ -648,7 +692,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         return made
 
     def forget() -> None:
-        for kept in (values, full, fresh, parts, fresh_parts):
+        for kept in (values, full, fresh, picked, fresh_picked, parts, fresh_parts):
             kept.clear()
         waiting.update(*operands)
 

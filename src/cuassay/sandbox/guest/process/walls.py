@@ -117,7 +117,15 @@ def restrict(
         walls.PRIVILEGES: _outcome(kernel.forbid_new_privileges),
         walls.CAPABILITIES: _outcome(kernel.drop_capabilities),
     }
-    report |= _landlock(writable, readable, connects=limits.connects)
+    version = 0
+
+    def apply() -> None:
+        nonlocal version
+        version = kernel.landlock(writable, readable, connects=limits.connects)
+
+    outcome = _outcome(apply)
+    signals = OK if version >= 6 else f"no: Landlock {version}, needs 6"
+    report |= {walls.WRITES: outcome, walls.READS: outcome, walls.SIGNALS: signals}
     report[walls.RESOURCES] = _outcome(lambda: _set_limits(limits, device, own_users))
     return report
 
@@ -170,20 +178,6 @@ def _closed_memory(judge: int) -> str:
     except OSError as error:
         return OK if error.errno in _REFUSALS else f"no: {error.strerror}"
     return "no: its memory was read"
-
-
-def _landlock(
-    writable: Sequence[str], readable: Sequence[str], *, connects: bool
-) -> dict[str, str]:
-    version = 0
-
-    def apply() -> None:
-        nonlocal version
-        version = kernel.landlock(writable, readable, connects=connects)
-
-    outcome = _outcome(apply)
-    signals = OK if version >= 6 else f"no: Landlock {version}, needs 6"
-    return {walls.WRITES: outcome, walls.READS: outcome, walls.SIGNALS: signals}
 
 
 def _set_limits(limits: Limits, device: Device, own_users: bool) -> None:

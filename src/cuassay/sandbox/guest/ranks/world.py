@@ -57,7 +57,9 @@ _JOINS_S = 50.0  # until a rank has built its function and has met the others
 # Ranks that say nothing for so long do not return, unless one computes: on a CPU that many share,
 # kernels are compiled and executed there. They are waited for so often.
 _SILENT_S, _PATIENCE = 30.0, 4
-_COMPUTED_S = 1.0  # of the processor; one that waits for memory of another rank needs half of it
+# Of the processor, in that time. One that waits for memory of another rank needs a third of it at
+# most; one that compiles beside ten others gets ten times as much.
+_COMPUTED_S = 0.4
 
 
 class _Is(Enum):
@@ -339,17 +341,14 @@ class World:
                     case _:
                         raise RanksStuckError(f"rank {rank.number} sent {type(letter).__name__}")
         if not ready and not held:
-            self._be_patient(running)
-
-    def _be_patient(self, running: Sequence[_Rank]) -> None:
-        """Wait anew for ranks that said nothing, if one computes; else raise."""
-        self._silences += 1
-        # On a GPU a process computes while it waits for a kernel.
-        computes = any(rank.computes for rank in running) and not self._on_gpu
-        if not computes or self._silences >= _PATIENCE:
-            raise self._stuck()
-        for rank in running:  # some wait for what the others compute
-            rank.becomes(rank.state)
+            # Wait anew for ranks that said nothing, if one computes; else raise.
+            self._silences += 1
+            # On a GPU a process computes while it waits for a kernel.
+            computes = any(rank.computes for rank in running) and not self._on_gpu
+            if not computes or self._silences >= _PATIENCE:
+                raise self._stuck()
+            for rank in running:  # some wait for what the others compute
+                rank.becomes(rank.state)
 
     def _receive(self, rank: _Rank) -> Any:
         """Return a rank's next letter. Raises RankRaisedError where its process has ended."""

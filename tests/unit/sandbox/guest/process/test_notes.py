@@ -58,3 +58,17 @@ def test_a_file_that_was_written_meanwhile_is_the_new_one(
     assert imported(path).run(1) == 23
     assert imported(path).run(1) == 23
     assert len(parsed) == 3
+
+
+def test_a_function_that_is_handed_to_a_compiler_is_left_as_it_is(
+    tmp_path: Path, parsed: list[bytes]
+) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(
+        "import pytest\n\ndef body(x):\n    return x + 1\n\n"
+        "def run(x):\n    return x + 2\n\nfast = pytest.mark.usefixtures(body)\n"
+    )
+    watch(str(tmp_path))
+    module = imported(path)
+    assert not any(map(callable, module.body.__code__.co_consts))
+    assert any(map(callable, module.run.__code__.co_consts))
