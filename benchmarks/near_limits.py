@@ -78,7 +78,8 @@ class Redraws:
     """Draws each recipe that a kernel is compared on again, and keeps the shares."""
 
     def __init__(self, given: argparse.Namespace) -> None:
-        self._given, self._end = given, time.monotonic() + 60.0 * given.minutes
+        self._given = given
+        self._end: float = time.monotonic() + 60.0 * given.minutes
         self.runs: dict[str, Callable[..., Any]] = {}
         self._seen: set[str] = set()
         self.found: dict[str, list[tuple[str, dict[str, float]]]] = defaultdict(list)
@@ -151,7 +152,8 @@ def main(arguments: Sequence[str]) -> int:
     """Draw, print and save; return 1 where an honest comparison fails."""
     given = options(arguments)
     torch.set_num_threads(1)
-    redraws, rows = Redraws(given), {}
+    redraws = Redraws(given)
+    rows: dict[str, dict[str, Any]] = {}
     plain = Comparing.compare
 
     def watched(self: Comparing, case: Case, *others: Any, **more: Any) -> Any:
