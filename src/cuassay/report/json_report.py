@@ -12,13 +12,7 @@ from typing import Any
 
 from cuassay.model import serial
 from cuassay.model.diagnosis import Diagnosis
-from cuassay.model.events import (
-    CheckFinished,
-    EngineStarted,
-    EngineStopped,
-    Event,
-    FindingReported,
-)
+from cuassay.model.events import CheckFinished, EngineStarted, EngineStopped, Event, FindingReported
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Finding, Growth
 from cuassay.model.scope import Scope

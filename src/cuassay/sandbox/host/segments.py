@@ -99,9 +99,7 @@ class Segments:
         return self._ipc
 
     def pack(
-        self,
-        inputs: Mapping[str, torch.Tensor | Scalar],
-        answers: Sequence[torch.Tensor] = (),
+        self, inputs: Mapping[str, torch.Tensor | Scalar], answers: Sequence[torch.Tensor] = ()
     ) -> Package:
         """Copy inputs and answers into shared memory; scalars travel in the message."""
         named = [(k, v.detach()) for k, v in inputs.items() if isinstance(v, torch.Tensor)]
