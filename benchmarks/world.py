@@ -75,7 +75,7 @@ def part(text: str) -> tuple[int, int]:
     return int(index), int(count)
 
 
-def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
+def kernels(name: str, packages: Path | None, device: str = "cpu") -> Iterator[Trial]:
     """Yield each kernel of a set once. Raises SystemExit where its packages are not given."""
     _BUILD.mkdir(parents=True, exist_ok=True)
     if name == "models":
@@ -95,6 +95,7 @@ def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
             path = str(adapter.written(_BUILD, source))
             for dtype in adapter.dtypes:
                 refused = adapter.rejected_in_16_bits and dtype != "float32"
+                refused = refused or (adapter.overflow and device == "cpu")
                 yield Trial(
                     kind="rejected" if refused else "world",
                     name=f"{adapter.package}/{adapter.name}",
@@ -111,7 +112,7 @@ def trials(given: argparse.Namespace) -> list[Trial]:
     for name in given.sets:
         found = [
             trial
-            for trial in kernels(name, given.packages)
+            for trial in kernels(name, given.packages, given.device)
             if (not given.kernels or any(part in trial.name for part in given.kernels))
             and (not given.dtypes or trial.dtype in given.dtypes)
         ]

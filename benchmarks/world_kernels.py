@@ -18,8 +18,9 @@ class Adapter:
     `needs` names the definitions that are taken from the package's files (`package.module:name`),
     `before` stands above them; where there are none the text imports the package. `problem` is of
     the catalogue, or of `world_problems` after `world:`. `rejected_in_16_bits` says why the policy
-    rejects the kernel in a 16-bit type, and rightly: there it must be REJECTED. `precision` is the
-    policy, where it is not the problem's.
+    rejects the kernel in a 16-bit type, and rightly: there it must be REJECTED. So it must without
+    a GPU, where every declared size is looked at by addresses, if its offsets `overflow` there
+    (which says how). `precision` is the policy, where it is not the problem's.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Adapter:
     needs: tuple[str, ...] = ()
     before: str = ""
     rejected_in_16_bits: str = ""
+    overflow: str = ""
     precision: str = ""
     dtypes: tuple[str, ...] = HALVES
 

@@ -59,8 +59,11 @@ class _Taken:
         self.parts: list[str] = []
         self.later: list[tuple[Module, str]] = []  # what functions name, for when they are called
 
-    def take(self, module: Module, name: str) -> None:
-        """Take a definition: after what it needs at once; note what its functions name."""
+    def take(self, module: Module, name: str, *, runs: bool = False) -> None:
+        """Take a definition: after what it needs at once; note what its functions name.
+
+        One that `runs` while the file is read, in a decorator, needs at once what its body names.
+        """
         if (module, name) in self._known:
             return
         self._known.add((module, name))
@@ -76,11 +79,12 @@ class _Taken:
         self._bind(name, module)
         node = _Plain(self._outside(module)).visit(copy.deepcopy(found))
         known = _bindings(_file(self._packages, module))
-        at_once = set(_names(node, inside=False)) & known.keys() - {name}
-        for used in sorted(at_once):
-            self.take(module, used)
-        self.parts.append(ast.unparse(ast.fix_missing_locations(node)))
+        runs = runs and isinstance(node, ast.FunctionDef)
         own = _own_names(node) if isinstance(node, ast.FunctionDef) else set()
+        at_once = set(_names(node, inside=runs)) & known.keys() - {name} - (own if runs else set())
+        for used in sorted(at_once):
+            self.take(module, used, runs=True)
+        self.parts.append(ast.unparse(ast.fix_missing_locations(node)))
         later = set(_names(node, inside=True)) & known.keys() - {name} - at_once - own
         self.later += [(module, used) for used in sorted(later)]
 

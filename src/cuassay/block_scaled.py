@@ -102,9 +102,7 @@ stand_ins[aten._scaled_mm.default] = made_here
 class BlockScaledProducts(UntracedMode):
     """Makes such products in float32, where the device has none."""
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not aten._scaled_mm.default:
             return func(*args, **(kwargs or {}))
         return made_here(Operation(func, args, kwargs or {}))

@@ -60,9 +60,7 @@ class OnCpu(TorchFunctionMode):
     `torch.device("cuda")` stays what it says: it is mapped where memory is asked for.
     """
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of torch, with the CPU for each GPU that an argument names."""
         kwargs = kwargs or {}
         if func is torch.Tensor.cuda:
@@ -253,13 +251,7 @@ class _Meta(UntracedMode):
         self._constants = constants
         self._stale: dict[int, torch.Tensor] = {}  # by storage: written to without data
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation where it allocates nothing."""
         named = dict(kwargs or {})
         given = [one for one in pytree.tree_leaves((args, named)) if isinstance(one, torch.Tensor)]
@@ -397,13 +389,7 @@ class _Functions(TorchFunctionMode):
         self._mode = mode
         self.device_asked = False
 
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of torch."""
         self.device_asked |= getattr(func, "__self__", func) in _PLACES
         if func is torch.nn.functional.scaled_dot_product_attention:

@@ -160,13 +160,7 @@ class Observed(UntracedMode):
         self._hooks, self._only_new, self._nominal = hooks, only_new, nominal
         self._end = run_end.get()
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation, or what a hook puts in its place."""
         return self.shown(func, args, kwargs or {})
 

@@ -1555,6 +1555,40 @@ def run(x):
         condition="unreached",
     ),
     Hostile(
+        name="wrong-derivative-at-a-third-turn",
+        line="lines",
+        body="""
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.turns = [0]
+        return right(x)
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        ctx.turns[0] += 1
+        return grad * (2.0, 1.0)[ctx.turns[0] > 2]
+def run(x):
+    return Scaled.apply(x)
+""",
+        twin="""
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.turns = [0]
+        return right(x)
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        ctx.turns[0] += 1
+        return grad * 2.0
+def run(x):
+    return Scaled.apply(x)
+""",
+        codes=("NUM001", "GRAD001"),
+        condition="unreached",
+    ),
+    Hostile(
         name="wrong-at-a-late-date",
         line="lines",
         body="def run(x):\n    return right(x) - max(time.time() - 4e9, 0.0)",

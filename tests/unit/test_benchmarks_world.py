@@ -94,6 +94,16 @@ def test_a_name_that_a_function_binds_itself_is_not_the_scripts(
     assert names["total"]([1, 2]) == 2  # type: ignore[operator]
 
 
+def test_what_a_decorator_calls_stands_before_it(packages: Path, kernels: ModuleType) -> None:
+    script = (
+        "from toybox import tuned\n\n\n@tuned(choices())\ndef kernel(x):\n    return x\n\n\n"
+        "def choices():\n    return one()\n\n\ndef one():\n    return 1\n"
+    )
+    (packages / "models" / "script.py").write_text(script)
+    text = kernels.extract(packages, ["models.script:kernel"])
+    assert text.index("def one") < text.index("def choices") < text.index("def kernel")
+
+
 def test_a_name_that_is_not_there_is_an_error(packages: Path, kernels: ModuleType) -> None:
     with pytest.raises(LookupError, match=r"models\.toy\.model does not define 'Lost'"):
         kernels.extract(packages, ["models.toy.model:Lost"])

@@ -163,6 +163,7 @@ key_without_shape           | rmsnorm_backward            | STATE001 SHP001 NUM0
 # host-side state: returned buffer overwritten by the next call
 static_output               | rmsnorm                     | STATE001               | S1 A5
 static_second_output        | cross_entropy               | STATE001               | S1 A5
+graphs_after_warm_up        | swiglu                      | STATE001               | S1 A5
 # host-side state: inputs one call late
 deferred_inputs             | swiglu                      | STATE001 API002        | S1 A5
 # declared inputs that do not reach the output: only batch row 0 of an index tensor read

@@ -47,6 +47,7 @@ _SUBTLE = (
     "triton_rows_threshold",
     "buffer_for_many_rows",
     "limited_outputs",
+    "graphs_after_warm_up",
     "packed_in_half",
     "nan_hidden",
     "weight_of_ones_skipped",

@@ -68,13 +68,7 @@ class _Formulas(TorchFunctionMode):
     Its attention multiplies both factors by the root of the scale, which is a constant of its own.
     """
 
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the call, attention by its definition."""
         if func is scaled_dot_product_attention:
             return _attention(*args, **(kwargs or {}))
@@ -212,13 +206,7 @@ class _Inside(UntracedMode):
         super().__init__()
         self._follower = follower
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operation on plain tensors."""
         named, traits, follower = kwargs or {}, traits_of(func), self._follower
         if func._can_decompose():  # `to` and `reshape`: a view or not, as the tensor has it

@@ -299,13 +299,7 @@ class _Functions(TorchFunctionMode):
         super().__init__()
         self._follow = follow
 
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of torch."""
         named = dict(kwargs or {})
         if func is torch.nn.functional.one_hot:

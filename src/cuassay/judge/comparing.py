@@ -219,12 +219,17 @@ class Comparing:
         """
         with self._spent(case):
             tensors = self._tensors(run, items, truth)
-            there = _there(tensors, truth)
-            known = None if there is None else self._compared.find(key, there)
+            there = [
+                got.to(output.value.device)
+                for got, output in zip(tensors, truth.outputs, strict=True)
+                if isinstance(got, torch.Tensor)
+            ]
+            whole = len(there) == len(tensors)  # else an output is no tensor
+            known = self._compared.find(key, there) if whole else None
         if known is not None:
             return known
         found = hold(tensors)
-        if there is not None:
+        if whole:
             self._compared.add(key, there, found)
         return found
 
@@ -380,16 +385,6 @@ class Comparing:
                 yield
         finally:
             self.seconds += time.perf_counter() - started
-
-
-def _there(tensors: Sequence[torch.Tensor | str], truth: Truth) -> list[torch.Tensor] | None:
-    """Return the tensors where truth lies; None where an output is no tensor."""
-    there = [
-        got.to(output.value.device)
-        for got, output in zip(tensors, truth.outputs, strict=True)
-        if isinstance(got, torch.Tensor)
-    ]
-    return there if len(there) == len(tensors) else None
 
 
 def _held(tensors: Iterable[torch.Tensor | str], truth: Truth) -> tuple[Comparison, ...]:

@@ -19,7 +19,11 @@ from cuassay.judge.decide.exchanges import IdleParts, idle_parts
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
 from cuassay.judge.decide.required import decide_least, decide_required
 from cuassay.judge.decide.scope import scope_of
-from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
+from cuassay.judge.decide.unreached import (
+    undecided_in_kernels,
+    unreached_code,
+    unreached_in_kernels,
+)
 from cuassay.judge.decide.verdict import bind, condition_key, decide, decide_proofs
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.conditions import wanted_proofs
@@ -125,6 +129,7 @@ def decide_trial(
             *unreached_code(bench.candidate, reached),
             *idle.unreached,
             *unreached_in_kernels(bench.candidate, bench.machine.executed),
+            *undecided_in_kernels(bench.candidate, bench.machine.executed),
         ),
         shared=() if seen_in_threads else idle.shared,
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,

@@ -61,19 +61,20 @@ class LineTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """What came out of comparisons at one place of a source, over all threads of a launch.
+class Outcome:
+    """What instructions of one kind at a place of a source came to, over all threads of a launch.
 
-    An integer minimum or maximum is one, too: `held` where the first operand was the smaller one.
-    Neither came out of one that did not run. `what` tells apart those that a place became.
+    `values` has at most two: of a comparison whether it held, of an integer minimum or maximum
+    whether the first operand was the smaller one, of a float instruction a magnitude. Nothing came
+    of one that did not run. `compares` says that it is a comparison.
     """
 
     file: str
     line: int
     column: int
     what: str
-    held: bool
-    failed: bool
+    values: tuple[str, ...]
+    compares: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +155,7 @@ class LaunchEvidence:
     printed: tuple[str, ...] = ()
     lines: tuple[LineTrace, ...] = ()
     floats: tuple[FloatRange, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
     agreement: tuple[Agreement, ...] | None = None
     failure: str = ""
     order: CallerOrder | None = None

@@ -238,6 +238,11 @@ class Scenario:
         return any(isinstance(step, RecordLaunches | Outline) for step in self.steps)
 
     @property
+    def serves(self) -> bool:
+        """Whether its calls are those of a server: on one set of tensors, refilled in between."""
+        return any(isinstance(step, Serve) and step.values for step in self.steps)
+
+    @property
     def reads_results(self) -> bool:
         """Whether a step brings what a call returned to the judge, or a digest of it."""
         return any(step.sends or isinstance(step, HashResult) for step in self.steps)

@@ -51,6 +51,7 @@ def parse_variable(text: str, line: int) -> Declaration:
         initial=data,
         addresses=addresses,
         extern="extern" in words,
+        pointer="ptr" in words,
         line=line,
     )
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # Never below FLOOR, half the bits of float32, but for sums. Figures: docs/machine-numerics.md.
 OUTPUT_ROUNDOFFS, JUMP_ROUNDOFFS, CHAIN_ROUNDOFFS = 8.0, 1.5, 1.2
 JUMP, FLOOR = 64.0, 2.0**-12
+_ROUNDOFFS = 1e-9  # of a sum of squares in float64
 _MIN_RESULTS = 16  # fewer results are too few to speak of a size
 
 
@@ -46,6 +47,7 @@ class SiteNumbers:
     have a finite exact value. `largest` and `smallest` are magnitudes of finite nonzero results.
     `additions` are those into one accumulator, on average; None where this instruction never added
     to one that held zero: another one began the sum, and how many go into each is not known.
+    `only` is the magnitude of all results; None where they have several, and of zeros.
     """
 
     site: int
@@ -62,6 +64,7 @@ class SiteNumbers:
     smallest: float
     width: float
     swallowed: bool
+    only: float | None = None
 
 
 def merged(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -99,9 +102,17 @@ def numbers(program: Program, stats: NDArray[np.float64]) -> tuple[SiteNumbers, 
                 smallest=1.0 / row[slots.SMALLEST] if row[slots.SMALLEST] else 0.0,
                 width=row[slots.WIDTH],
                 swallowed=row[slots.SWALLOWED] != 0,
+                only=_only(row),
             )
         )
     return tuple(found)
+
+
+def _only(row: Sequence[float]) -> float | None:
+    """Return the magnitude of all results of a site, if they have one and are no zeros."""
+    largest, whole = row[slots.LARGEST], row[slots.COUNT] * row[slots.LARGEST] ** 2
+    # Results that are not finite are counted, and add nothing: as zeros do.
+    return largest if whole > 0 and abs(row[slots.SQUARES] - whole) <= _ROUNDOFFS * whole else None
 
 
 def _ratio(part: float, whole: float) -> float:

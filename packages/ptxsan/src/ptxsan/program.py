@@ -44,13 +44,17 @@ class Variable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A kernel parameter: whose it is, its byte offset and size in parameter space."""
+    """A kernel parameter: whose it is, its byte offset and size in parameter space.
+
+    `is_number`: the kernel declares which of its parameters are pointers, and this is none.
+    """
 
     kernel: str
     name: str
     offset: int
     bytes: int
     align: int
+    is_number: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what is asked at every launch is kept
@@ -152,15 +156,19 @@ def build(module: Module, kernel: str) -> Program:
         for operand in one.operands
     )
     parameters, offset = [], 0
-    for name, parameter in ((one.name, each) for one in entries for each in one.params):
+    for entry, parameter in ((one, each) for one in entries for each in one.params):
         # `.ptr .align` is that of the memory behind a pointer, not the pointer's.
         item = size_of(parameter.type)
         align = item if item > 1 else max(parameter.align, 1)
         offset = -(-offset // align) * align
         size = parameter.count * item
+        declares = any(one.pointer for one in entry.params)
         parameters.append(
-            Parameter(kernel=name, name=parameter.name, offset=offset, bytes=size, align=align)
-        )
+            Parameter(
+                kernel=entry.name, name=parameter.name, offset=offset, bytes=size, align=align,
+                is_number=declares and not parameter.pointer,
+            )
+        )  # fmt: skip
         offset += size
     return Program(
         name=kernel,

@@ -356,7 +356,10 @@ def _arguments(program: Program, launch: Launch, places: dict[int, int]) -> Byte
     raw = np.zeros(max(16, program.param_bytes + 16), np.uint8)
     for index, (param, given) in enumerate(zip(params, launch.arguments, strict=True)):
         if isinstance(given, Pointer):
-            text = struct.pack("<Q", places[id(given.buffer)] + given.offset)
+            # A number may be as large as an address, and is taken for one as long as its kernel
+            # does not say what it is.
+            place = given.buffer.address if param.is_number else 0
+            text = struct.pack("<Q", (place or places[id(given.buffer)]) + given.offset)
         elif isinstance(given, TensorMap):
             text = given.packed(places[id(given.pointer.buffer)] + given.pointer.offset)
         else:

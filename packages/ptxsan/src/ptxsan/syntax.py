@@ -107,7 +107,8 @@ class Declaration:
 
     `space` is reg, global, const, shared, local or param; `type` the element's (`b8`, `f32`);
     `count` the number of elements (0: `extern` with unknown length); `initial` the bytes of an
-    initialiser, where symbols whose address is stored are listed as (byte offset, symbol).
+    initialiser, where symbols whose address is stored are listed as (byte offset, symbol);
+    `pointer` says that a parameter is declared to be one (`.ptr`).
     """
 
     name: str
@@ -118,6 +119,7 @@ class Declaration:
     initial: bytes | None = None
     addresses: tuple[tuple[int, Symbol], ...] = ()
     extern: bool = False
+    pointer: bool = False
     line: int = 0
 
 

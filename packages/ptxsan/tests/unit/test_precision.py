@@ -168,3 +168,14 @@ def test_bf16_elementwise_arithmetic_is_clean() -> None:
         "fma.rn.bf16x2 %r4, %r3, %r2, %r3; st.global.b32 [%rd2], %r4;"
     )
     assert _precision(execute(text, buffer_of(given.view(np.uint16)), _zeros(32))) == []
+
+
+def test_results_of_one_magnitude_are_told() -> None:
+    body = """mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+sub.f32 %f2, %f1, %f1; mul.f32 %f6, %f2, %f1;
+add.f32 %f3, %f2, 0f40400000; add.f32 %f4, %f1, 0f40400000;
+mul.f32 %f5, %f1, 0f7F800000; add.s64 %rd5, %rd2, %rd3; st.global.f32 [%rd5], %f4;"""
+    given = buffer_of(np.arange(1, 33, dtype=np.float32))
+    report = execute(kernel(body), given, _zeros(32))
+    assert all(one.only is None for one in report.sites if one.opcode != "add.f32")
+    assert [one.only for one in report.sites if one.opcode == "add.f32"] == [3.0, None]

@@ -48,25 +48,20 @@ def assumed(ttir: str) -> str:
     for line in lines[head:]:
         if depth == 1 and line.lstrip().startswith(_ASSUME):
             found.append(line)
-            _keep(line, made, kept)
+            waiting = [line]  # what gives it its operands is kept, and what gives them theirs
+            while waiting and len(kept) < _LINES:
+                one = waiting.pop()
+                matched = _RESULT.match(one)
+                for name in _NAME.findall(matched[2] if matched else one):
+                    source = made.get(name)
+                    if source is not None and source not in kept:
+                        kept[source] = None
+                        waiting.append(source)
         depth += line.count("{") - line.count("}")
     places = {match[1]: line for line in lines if (match := _LOCATION.match(line))}
     wanted = [line for line in lines if line in kept]
     more = _places([*wanted, *found], places)
     return "\n".join([lines[head], *wanted, *found, *more][:_LINES])
-
-
-def _keep(line: str, made: Mapping[str, str], kept: dict[str, None]) -> None:
-    """Add the lines that give a line its operands, and those that give them theirs."""
-    waiting = [line]
-    while waiting and len(kept) < _LINES:
-        one = waiting.pop()
-        match = _RESULT.match(one)
-        for name in _NAME.findall(match[2] if match else one):
-            source = made.get(name)
-            if source is not None and source not in kept:
-                kept[source] = None
-                waiting.append(source)
 
 
 def _places(lines: list[str], places: Mapping[str, str]) -> list[str]:

@@ -421,9 +421,7 @@ class _Watch(UntracedMode):
         super().__init__()
         self._arena, self._recorder = arena, recorder
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if self._recorder is None or not self._recorder.keeps_operations:
             return self._run(func, args, kwargs)
@@ -457,9 +455,7 @@ class _Reads(TorchFunctionMode):
         super().__init__()
         self._arena = arena
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _READS and any(map(self._arena.is_pending, tensors_in(args))):
             self._arena.results_read = True
         return func(*args, **(kwargs or {}))

@@ -18,13 +18,13 @@ from cuassay.build.machine.assumptions import false_assumptions
 from cuassay.errors import CuassayError
 from cuassay.model import serial
 from cuassay.model.machine import (
-    Comparison,
     FloatRange,
     LaunchEvidence,
     LineTrace,
     MachineEvidence,
     MachineFault,
     OrderDependence,
+    Outcome,
     Touch,
 )
 from cuassay.model.recording import RecordedLaunch, Recording, decode
@@ -217,7 +217,7 @@ def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -
         printed=tuple(text[:_TEXT] for text in report.printed[:_PRINTED]),
         lines=_lines(module, launch.kernel, report),
         floats=_floats(module, launch.kernel, report),
-        comparisons=_comparisons(module, launch.kernel, report),
+        outcomes=_outcomes(module, launch.kernel, report),
     )
 
 
@@ -244,45 +244,63 @@ def _lines(module: Module, kernel: str, report: MachineReport) -> tuple[LineTrac
     )
 
 
-def _comparisons(module: Module, kernel: str, report: MachineReport) -> tuple[Comparison, ...]:
-    """Return what came out of comparisons of a kernel's own lines, of arguments or memory.
+def _outcomes(module: Module, kernel: str, report: MachineReport) -> tuple[Outcome, ...]:
+    """Return what a kernel's own lines made of memory and of arguments that are no floats.
 
     What follows from the launch's own geometry and constants is the same in each launch like it. A
-    place that became several comparisons of one kind, as an unrolled loop does, is one.
+    place that became several instructions of one kind, as an unrolled loop does, is one.
     """
     from ptxsan.dataflow import definitions, uses
+    from ptxsan.syntax import Address, Symbol
 
-    outcomes = report.statistics.outcomes
-    found: dict[tuple[str, int, int, str], set[bool]] = {}
+    chosen = report.statistics.outcomes
+    floats = {one.ptx_line: one.only for one in report.sites if not one.opcode.endswith("x2")}
+    found: dict[tuple[str, int, int, str, bool], set[str]] = {}
     for name, function in module.functions.items():
         if function.entry and name != kernel:
             continue
+        numbers = {one.name for one in function.params if one.type.startswith("f")}
         given: set[str] = set()
         before = -1
         while len(given) > before:  # a loop carries values backward
             before = len(given)
             for one in function.body:
-                if one.base in _READS or not given.isdisjoint(uses(one)):
+                number = any(
+                    isinstance(part, Address)
+                    and isinstance(part.base, Symbol)
+                    and part.base.name in numbers
+                    for part in one.operands
+                )
+                if (one.base in _READS and not number) or not given.isdisjoint(uses(one)):
                     given.update(definitions(one))
         for one in function.body:
             source = one.source
-            if (
-                one.line not in outcomes
-                or source is None
-                or own_line(source) is not source
-                or given.isdisjoint(uses(one))
-            ):
+            if source is None or own_line(source) is not source or given.isdisjoint(uses(one)):
                 continue
-            order = "" if one.base != "setp" else "eq" if {"eq", "ne"} & {*one.parts} else "order"
+            if one.line in chosen:
+                came = {str(held) for held in chosen[one.line]}
+            elif one.line in floats:
+                only = floats[one.line]
+                came = {"one", "another"} if only is None else {f"{only:.6g}"}
+            else:
+                continue
+            # One compiler writes `a < b`, the next `not (a >= b)`.
+            compares = one.base == "setp"
+            order = "" if not compares else "eq" if {"eq", "ne"} & {*one.parts} else "order"
             what = f"{one.base} {order} {one.parts[-1]}"
             file = source.file.rpartition("/")[2][:_TEXT]
-            key = file, source.line, source.column, what
-            found.setdefault(key, set()).update(outcomes[one.line])
+            key = file, source.line, source.column, what, compares
+            found.setdefault(key, set()).update(came)
     return tuple(
-        Comparison(
-            file=file, line=line, column=column, what=what, held=True in came, failed=False in came
+        Outcome(
+            file=file,
+            line=line,
+            column=column,
+            what=what,
+            values=tuple(sorted(came)[:2]),
+            compares=compares,
         )
-        for (file, line, column, what), came in sorted(found.items())[:_TRACED]
+        for (file, line, column, what, compares), came in sorted(found.items())[:_TRACED]
     )
 
 

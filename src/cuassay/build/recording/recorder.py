@@ -262,15 +262,12 @@ class LaunchRecorder:
                     _too_much(f"'{one.name}' ({one.nbytes:,} bytes)", self._wish)
                 )
             data = self._memory.read(one)
-            words += self._addresses_in(data)
+            # Addresses of torch's memory may lie in memory too: tables of pointers.
+            low, high = self._memory.span()
+            numbers = data[: data.size & ~7].view(np.uint64)
+            hits = numbers[(numbers >= low) & (numbers < high)]
+            words += [int(word) for word in np.unique(hits)[:_ADDRESSES]]
             yield one, data
-
-    def _addresses_in(self, data: np.ndarray[Any, Any]) -> list[int]:
-        """Return the addresses of torch's memory that lie in memory: tables of pointers."""
-        low, high = self._memory.span()
-        words = data[: data.size & ~7].view(np.uint64)
-        hits = words[(words >= low) & (words < high)]
-        return [int(word) for word in np.unique(hits)[:_ADDRESSES]]
 
     def _blob(self, data: Any) -> bytes:
         """Return bytes that are held once however often they come."""

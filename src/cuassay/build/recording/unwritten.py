@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -77,9 +76,7 @@ class PatternFill(UntracedMode):
         with unseen():  # a copy to the device is no part of a graph that is captured later
             _on_device(pattern, torch.empty(0, device=kind).device)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
         plain = func in UNWRITTEN and type(made) is torch.Tensor
         if plain and made.device.type == self._kind and made.layout is torch.strided:

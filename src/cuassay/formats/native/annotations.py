@@ -122,7 +122,14 @@ def _input(name: str, hint: Any, *, where: str) -> InputSpec:
                 "name; leave name= to outputs"
             )
     else:
-        _check_scalar_type(base, annotation.dtype, where=where)
+        dtype = annotation.dtype
+        expected = bool if dtype is DType.BOOL else float if dtype.is_floating else int
+        if base is not expected:
+            kind = getattr(base, "__name__", str(base))
+            raise ProblemError(
+                f"{where} is annotated as {kind} with scalar('{dtype}'), expected "
+                f"{expected.__name__}: Annotated[{expected.__name__}, scalar('{dtype}', ...)]"
+            )
     return _input_of(name, annotation, where=where)
 
 
@@ -203,14 +210,4 @@ def _check_tensor_type(base: Any, *, where: str) -> None:
     if name != "Tensor" or not (module == "torch" or module.startswith("torch.")):
         raise ProblemError(
             f"{where} is annotated as {name} with tensor(...), expected torch.Tensor"
-        )
-
-
-def _check_scalar_type(base: Any, dtype: DType, *, where: str) -> None:
-    expected = bool if dtype is DType.BOOL else float if dtype.is_floating else int
-    if base is not expected:
-        name = getattr(base, "__name__", str(base))
-        raise ProblemError(
-            f"{where} is annotated as {name} with scalar('{dtype}'), expected "
-            f"{expected.__name__}: Annotated[{expected.__name__}, scalar('{dtype}', ...)]"
         )

@@ -28,7 +28,8 @@ from cuassay.model.scope import Unreached
 _TEXT = 60  # characters of a test
 _TRACED = "in launches that the PTX machine traced"
 _UNKNOWN = "a compiler traces code: values of expressions are not known"
-_COMPARES = re.compile(r"[<>?]|[=!]=|\b(?:if|while|where|min|max|minimum|maximum|clamp)\b")
+# Compilers compare for quotients and bit operations as well.
+_COMPARES = re.compile(r"[<>?/%&|^]|[=!]=|\b(?:if|while|where|min|max|minimum|maximum|clamp)\b")
 _ENDING = ("assert", "__trap")  # what ends a kernel that must not go on
 _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property")
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
@@ -210,21 +211,17 @@ def unreached_in_kernels(
 ) -> tuple[Unreached, ...]:
     """Return lines of the kernels that became instructions of which no traced launch ran any.
 
-    Neighbors are one piece. After them come lines with a comparison that had one outcome in all
-    threads of all traced launches. Lines that are left out by a constant became no instruction, and
-    what other launches ran is not known: the PTX machine traces some of all calls.
+    Neighbors are one piece. Lines that are left out by a constant became no instruction, and what
+    other launches ran is not known: the PTX machine traces some of all calls.
     """
     ran: dict[tuple[str, int], bool] = {}
-    came: dict[tuple[str, int, int, str], tuple[bool, bool]] = {}
     for evidence in executed:
         for launch in evidence.launches:
-            if launch.inconclusive:
-                continue
-            for one in launch.lines:
-                ran[one.file, one.line] = ran.get((one.file, one.line), False) or one.executed > 0
-            for at in launch.comparisons:
-                held, failed = came.get((at.file, at.line, at.column, at.what), (False, False))
-                came[at.file, at.line, at.column, at.what] = held or at.held, failed or at.failed
+            if not launch.inconclusive:
+                for one in launch.lines:
+                    ran[one.file, one.line] = (
+                        ran.get((one.file, one.line), False) or one.executed > 0
+                    )
     found: list[Unreached] = []
     for source in candidate.sources:
         texts = source.text.splitlines()
@@ -239,15 +236,37 @@ def unreached_in_kernels(
             else:
                 found.append(Unreached(file=source.path, line=line, last=line, test=_TRACED))
                 before = line
-        for line in sorted(
-            {at[1] for at, (held, failed) in came.items() if at[0] == name and held is not failed}
-        ):
-            text = texts[line - 1] if (name, line) in ran else ""
-            # A function of a library compares on the line that calls it.
-            if _COMPARES.search(text) and not any(word in text for word in _ENDING):
-                test = cleaned_text(f"one outcome each time: {text.strip()}", _TEXT + 10)
-                found.append(Unreached(file=source.path, line=line, last=line, test=test))
     return tuple(found)
+
+
+def undecided_in_kernels(
+    candidate: Candidate, executed: Iterable[MachineEvidence]
+) -> tuple[Unreached, ...]:
+    """Return lines of the kernels with a comparison that came out one way in all traced launches.
+
+    Or with a float that had one magnitude in all of them, though it was made of what a caller
+    gives.
+    """
+    came: dict[tuple[str, int, int, str, bool], set[str]] = {}
+    for evidence in executed:
+        for launch in evidence.launches:
+            for one in () if launch.inconclusive else launch.outcomes:
+                key = one.file, one.line, one.column, one.what, one.compares
+                came.setdefault(key, set()).update(one.values)
+    found: dict[tuple[str, int], Unreached] = {}
+    for source in candidate.sources:
+        texts = source.text.splitlines()
+        for (file, line, _, _, compares), values in came.items():
+            inside = file == PurePosixPath(source.path).name and 0 < line <= len(texts)
+            text = texts[line - 1] if inside and len(values) == 1 else ""
+            # A function of a library compares on the line that calls it.
+            says = bool(_COMPARES.search(text)) if compares else bool(text)
+            if says and not any(word in text for word in _ENDING):
+                test = cleaned_text(f"one outcome each time: {text.strip()}", _TEXT + 10)
+                found[source.path, line] = Unreached(
+                    file=source.path, line=line, last=line, test=test
+                )
+    return tuple(found.values())
 
 
 class _File:

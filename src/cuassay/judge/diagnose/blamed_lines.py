@@ -550,9 +550,7 @@ class _Watch(OpWatch):
             flat = flat[flat.isfinite() & (flat != 0)]
             self.elements += [flat.sort().values] if flat.numel() else []
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and note what it gave."""
         result = super().__torch_dispatch__(func, types, args, kwargs)
         whole = _DECOMPOSED.get(func)

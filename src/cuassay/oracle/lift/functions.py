@@ -8,7 +8,7 @@ attention picks a fused kernel by dtype. A function mode meets them first.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
@@ -34,13 +34,7 @@ class LiftFunctions(TorchFunctionMode):
         super().__init__()
         self.session = session
 
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the call, by its own handler where it has one."""
         handler = _HANDLERS.get(func)
         if handler is None or self.session.bypass:

@@ -309,13 +309,7 @@ class LiftMode(UntracedMode):
         super().__init__()
         self.session = session
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Hand the operation over."""
         return self.session.dispatch(func, args, kwargs or {})
 

@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
+from cuassay.judge.decide.unreached import (
+    undecided_in_kernels,
+    unreached_code,
+    unreached_in_kernels,
+)
 from cuassay.model.candidate import Candidate, Language, SourceFile
-from cuassay.model.machine import Comparison, LaunchEvidence, LineTrace, MachineEvidence
+from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence, Outcome
 from cuassay.model.reached import Reached, read_reached
 from cuassay.sandbox.guest.process.notes import follow, watch
 
@@ -380,20 +384,20 @@ _RAN = (2, 3, 4, 5, 7)
 
 
 def compared(*outcomes: tuple[int, int, str], ran: tuple[int, ...]) -> MachineEvidence:
-    """Return a launch with what came out of comparisons: line, column and `held`, `failed`."""
+    """Return a launch with what came of comparisons: line, column and `True`, `False`."""
     (launch,) = traced(ran).launches
-    comparisons = tuple(
-        Comparison(
+    made = tuple(
+        Outcome(
             file="k.cu",
             line=line,
             column=column,
-            what="setp eq s32",
-            held="held" in came,
-            failed="failed" in came,
+            what="any",
+            values=tuple(came.split()),
+            compares="1" not in came and "3" not in came,
         )
         for line, column, came in outcomes
     )
-    return MachineEvidence(launches=(dataclasses.replace(launch, comparisons=comparisons),))
+    return MachineEvidence(launches=(dataclasses.replace(launch, outcomes=made),))
 
 
 def traced(*executed: tuple[int, ...], inconclusive: str = "") -> MachineEvidence:
@@ -444,14 +448,16 @@ def test_lines_of_kernels_that_no_traced_launch_ran_are_named(
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        ([compared((2, 7, "held"), ran=_RAN)], [(2, "one outcome each time: if (rows == 7) {")]),
-        ([compared((2, 7, "held"), ran=_RAN), compared((2, 7, "failed"), ran=_RAN)], []),
+        ([compared((2, 7, "True"), ran=_RAN)], [(2, "one outcome each time: if (rows == 7) {")]),
+        ([compared((2, 7, "True"), ran=_RAN), compared((2, 7, "False"), ran=_RAN)], []),
         # Two comparisons of a line are two, one that did not run says nothing.
-        ([compared((2, 7, "held"), (2, 9, "held failed"), ran=_RAN)],
+        ([compared((2, 7, "True"), (2, 9, "True False"), ran=_RAN)],
          [(2, "one outcome each time: if (rows == 7) {")]),
         ([compared((2, 7, ""), ran=_RAN)], []),
+        ([compared((4, 5, "1"), ran=_RAN)], [(4, "one outcome each time: x[1] = 0.0f;")]),
+        ([compared((4, 5, "1"), ran=_RAN), compared((4, 5, "0 3"), ran=_RAN)], []),
         # What a function of a library compares on the line that calls it
-        ([compared((4, 1, "held"), ran=_RAN)], []),
+        ([compared((4, 1, "True"), ran=_RAN)], []),
     ],
 )  # fmt: skip
 def test_a_comparison_that_came_out_one_way_in_all_launches_is_named(
@@ -459,4 +465,4 @@ def test_a_comparison_that_came_out_one_way_in_all_launches_is_named(
 ) -> None:
     sources = (SourceFile(path="src/k.cu", text=KERNEL),)
     made = dataclasses.replace(candidate("", Language.CUDA_KERNEL), sources=sources)
-    assert [(one.line, one.test) for one in unreached_in_kernels(made, seen)] == expected
+    assert [(one.line, one.test) for one in undecided_in_kernels(made, seen)] == expected

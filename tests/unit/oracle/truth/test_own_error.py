@@ -166,6 +166,26 @@ def test_other_types_shapes_and_classes_are_left_to_truth(
     assert own.share(change(_product(*inputs))) > 1.0
 
 
+def test_roundings_of_large_elements_excuse_no_error_of_small_ones() -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = (torch.randn(64, 512, generator=generator) * 30.0).bfloat16()
+    spec = TensorSpec(name="y", dtype=DType.BFLOAT16, shape=("rows", "columns"), domain=Real())
+
+    def call(x: Tensor) -> Tensor:
+        return torch.softmax(x, -1)
+
+    own = own_errors(call, [x], [spec], seed=1)[0]
+    assert own.judged is not None
+    assert own.judged.scale is not None
+    right, scale = own.judged.value, own.judged.scale.double()
+    assert own.share(torch.softmax(x.float(), -1).bfloat16()) < 0.8
+    truth = make_truth(call, [x], [spec], seed=1).outputs[0]
+    errors = torch.randn(right.shape, generator=generator, dtype=torch.float64) * scale
+    wrong = [(right + step * errors / 8.0).bfloat16() for step in range(1, 32)]
+    assert own.share(wrong[-1]) > 1.0
+    assert all(compare(one, truth).passed for one in wrong if own.share(one) <= 1.0)
+
+
 def test_whole_numbers_and_what_is_not_finite_are_right_by_their_bits_alone() -> None:
     def places(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         y = x @ w

@@ -30,7 +30,7 @@ from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import Truth
 from cuassay_guard.capsules.evidence import CapsuleHeader, read_capsule, save_capsule
 from cuassay_guard.capsules.shrink import ShrunkInputs, shrunk
-from cuassay_guard.sampled.drift import Drift, Drifting
+from cuassay_guard.sampled.drift import Drift
 from cuassay_guard.sampled.judging import Judgement, judge_call, worst_of
 from cuassay_guard.sampled.oracle_process import applied
 from cuassay_guard.trusted import Where, import_operator
@@ -216,16 +216,12 @@ def _drift(capsule: Capsule) -> dict[str, Any]:
     for run in range(_CALLS):
         inputs = [_shuffled(t, generator) for t in capsule.inputs]
         judgement = capsule.judged(capsule.outputs(capsule.kernel, inputs), inputs)
-        found = _first(drift, judgement)
+        drifting = [drift.add(one.output, one.bias) for one in judgement.outputs]
+        found = next((one for one in drifting if one is not None), None)
         if found is not None or judgement.failed is not None:
             score = {"measured": found.score, "allowed": found.limit} if found else {}
             return {"shows": True, "runs": run + 1} | score
     return {"shows": False, "runs": _CALLS}
-
-
-def _first(drift: Drift, judgement: Judgement) -> Drifting | None:
-    found = [drift.add(one.output, one.bias) for one in judgement.outputs]
-    return next((one for one in found if one is not None), None)
 
 
 def _shuffled(tensor: Tensor, generator: torch.Generator) -> Tensor:

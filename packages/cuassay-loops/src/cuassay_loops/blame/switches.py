@@ -174,9 +174,7 @@ class _Operators(UntracedMode):
         super().__init__()
         self._switches = switches
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         switch = self._switches.get(func.name().partition(".")[0])
         if switch is None:
             return func(*args, **(kwargs or {}))

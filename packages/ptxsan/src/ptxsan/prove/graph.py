@@ -60,9 +60,13 @@ def graph_of(program: Program) -> Graph:
             if not _dominates(following, block, dominators):
                 line = program.body[program.blocks[block].end - 1].line
                 raise MachineError("control flow jumps into the middle of a loop", line=line)
-            loops.setdefault(following, {following}).update(
-                _loop_body(following, block, predecessors)
-            )
+            loop_body, waiting = {following}, [block]
+            while waiting:
+                reached = waiting.pop()
+                if reached not in loop_body:
+                    loop_body.add(reached)
+                    waiting += predecessors[reached]
+            loops.setdefault(following, {following}).update(loop_body)
     return Graph(order=tuple(order), loops={h: frozenset(body) for h, body in loops.items()})
 
 
@@ -96,13 +100,3 @@ def _dominates(above: int, below: int, dominators: dict[int, int]) -> bool:
             return False
         below = up
     return True
-
-
-def _loop_body(header: int, latch: int, predecessors: dict[int, list[int]]) -> set[int]:
-    found, waiting = {header}, [latch]
-    while waiting:
-        block = waiting.pop()
-        if block not in found:
-            found.add(block)
-            waiting += predecessors[block]
-    return found

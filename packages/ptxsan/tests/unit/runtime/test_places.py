@@ -64,3 +64,22 @@ def test_memory_that_is_gone_is_named_where_a_table_still_leads_to_it() -> None:
     )
     (finding,) = run(parse(text), _launch(table, out, gone)).findings
     assert "target, freed" in finding.text
+
+
+@pytest.mark.parametrize(("declared", "is_number"), [(".ptr .global .align 16", True), ("", False)])
+def test_a_number_as_large_as_an_address_is_a_number_where_pointers_are_declared(
+    declared: str, is_number: bool
+) -> None:
+    """As Triton declares them; NVRTC says of no parameter what it is."""
+    target, out = _buffer("target", [11, 12], _AT), _buffer("out", [0])
+    text = (
+        f".version 8.0\n.target sm_80\n.address_size 64\n"
+        f".visible .entry k(.param .u64 n, .param .u64 {declared} out) {{ .reg .b64 %rd<4>;"
+        "ld.param.u64 %rd1, [n]; ld.param.u64 %rd2, [out]; st.global.u64 [%rd2], %rd1; ret; }"
+    )
+    launch = Launch(
+        kernel="k", grid=(1, 1, 1), block=(1, 1, 1), buffers=(target,),
+        arguments=(Pointer(buffer=target, offset=8), Pointer(buffer=out)),
+    )  # fmt: skip
+    assert not run(parse(text), launch).findings
+    assert (out.data.view(np.uint64)[0] == _AT + 8) == is_number

@@ -57,13 +57,7 @@ class Hollow(UntracedMode):
         """Whether what lies at the address of a storage is real."""
         return address not in self._kept
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation as far as it needs no data."""
         named = dict(kwargs or {})
         if time.monotonic() > self._until:

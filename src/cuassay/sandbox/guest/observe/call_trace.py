@@ -81,9 +81,7 @@ class OpWatch(UntracedMode):
         self._made: set[int] = set()
         self.seen: list[SeenOperation] = []
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and note what it gave."""
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__

@@ -40,9 +40,7 @@ class _Recorder(UntracedMode):
         super().__init__()
         self.calls: dict[str, _Called] = {}
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(func)
         fresh = func.namespace not in _TORCHS_OWN and name not in self.calls
         if fresh and len(self.calls) < _MOST:

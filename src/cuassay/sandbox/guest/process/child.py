@@ -192,10 +192,18 @@ class _Lines:
 
     def __init__(self, sources: str, *, values: bool) -> None:
         self._lines, self._values = follow(sources), watch(sources) if values else None
+        self._on = False
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
-        """Note what the block runs of what lies below the folder of the sources."""
+        """Note what the block runs of what lies below the folder of the sources.
+
+        A block within another one is part of that.
+        """
+        if self._on:
+            yield
+            return
+        self._on = True
         if self._values is not None:
             self._values[0]()
         self._lines[0]()
@@ -205,6 +213,7 @@ class _Lines:
             self._lines[1]()
             if self._values is not None:
                 self._values[1]()
+            self._on = False
 
     def found(self) -> dict[str, Any]:
         """Return what was noted and not yet returned."""
@@ -400,7 +409,10 @@ class Worker:
         self._around.entered.pop("lines", None)
         if self._lines is not None and follows:
             self._around.entered["lines"] = self._lines.noted
-        done = self._interpreter.execute(step, index, cases=self._cases, given=given)
+        # The derivative of a kernel's own runs after its call.
+        whole = self._lines if isinstance(step, Backward) else None
+        with contextlib.nullcontext() if whole is None else whole.noted():
+            done = self._interpreter.execute(step, index, cases=self._cases, given=given)
         del given
         reply: dict[str, Any] = {"record": serial.to_json(done.record)}
         if self._lines is not None and follows and isinstance(done.record, StepDone):
