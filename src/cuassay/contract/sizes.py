@@ -222,6 +222,9 @@ def _learn_axis(acceptor: Acceptor, base: Case, axis: VarAxis) -> tuple[SizeFact
     if not accepted:
         return None, seen
     accepted.append(own)
+    listed = _all_sizes(acceptor.problem, axis.name)
+    if own not in listed:  # `base` is smaller than all workloads, whose sizes are taken, too
+        accepted.extend(listed)
     step, least = math.gcd(*accepted), min(accepted)
     if any(size % step == 0 and size > least for size in refused):
         return OnlySizes(axis=axis.name, sizes=tuple(sorted(accepted))), seen

@@ -20,6 +20,7 @@ from cuassay.contract.facts import (
 from cuassay.contract.sizes import learn_sizes
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.constraints import constraint_holds
+from cuassay.inputs.geometry import legal
 from cuassay.judge.domain import KnownCases
 from cuassay.judge.plan.smoke import smallest_case, smoke
 from cuassay.model.axes import resolve
@@ -264,7 +265,9 @@ def test_sizes_are_learnt_below_workloads_too_large_for_the_data_that_a_referenc
     )
     learnt, facts = learn_sizes(Acceptor(problem, load_reference(problem), device=CPU))
     assert facts
-    assert constraint_holds(learnt.constraints[0], {"rows": 2, "cols": 1}) is False
+    assert legal(learnt, {"rows": 2, "cols": 7})
+    assert legal(learnt, {"rows": 1024, "cols": 4096})  # what a workload lists stays legal
+    assert not legal(learnt, {"rows": 8, "cols": 4})
 
 
 @pytest.mark.parametrize(("steps", "sizes"), [(10, 4), (300, 2)])
