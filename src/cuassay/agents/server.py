@@ -61,9 +61,7 @@ def server(tools: Tools) -> MCPServer[Any]:
         return str(await _threaded(lambda: tools.explain(code)))
 
     @made.tool()
-    async def explain_finding(
-        finding: FindingName,
-    ) -> dict[str, Any]:
+    async def explain_finding(finding: FindingName) -> dict[str, Any]:
         """Say what is behind one finding: cause, line, smallest input, remedy, and its check."""
         found: dict[str, Any] = await _threaded(lambda: tools.explain_finding(finding))
         return found
@@ -75,9 +73,7 @@ def server(tools: Tools) -> MCPServer[Any]:
         return found
 
     @made.tool()
-    async def replay(
-        finding: FindingName,
-    ) -> dict[str, Any]:
+    async def replay(finding: FindingName) -> dict[str, Any]:
         """Run a recorded finding again: does it still show?"""
         found: dict[str, Any] = await _threaded(lambda: tools.replay(finding))
         return found

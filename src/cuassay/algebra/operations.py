@@ -123,12 +123,7 @@ def _sets(op: OpOverload) -> bool:
 
 
 def _given(
-    value: Argument,
-    arena: StorageArena,
-    residues: Residues,
-    follower: Follower,
-    *,
-    unread: bool,
+    value: Argument, arena: StorageArena, residues: Residues, follower: Follower, *, unread: bool
 ) -> Any:
     """Return an argument as the evaluator takes it: floats in float64, with their slots."""
     match value:

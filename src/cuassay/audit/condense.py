@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from cuassay.engine.executors import TaskEnded
 from cuassay.errors import UsageError
-from cuassay.model.audit import (
-    Audit,
-    AuditFinding,
-    AuditHeader,
-    AuditItem,
-    AuditResult,
-    Ending,
-)
+from cuassay.model.audit import Audit, AuditFinding, AuditHeader, AuditItem, AuditResult, Ending
 from cuassay.model.events import EngineFinished, EngineStopped
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.store.runs import RunFolder

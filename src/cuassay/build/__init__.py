@@ -73,7 +73,9 @@ def _loaded(
     cached = mark.is_file()
     because = ""
     if candidate.names_triton and not device.on_gpu:
-        because = _interpreted_because(folder, wanted=machine)
+        from cuassay.build.machine import candidates as for_machine
+
+        because = for_machine.interpreted_because(folder, wanted=machine)
     launches = candidate.launches_ptx and not device.on_gpu and not because
     hosted = candidate.compiles_cuda and not device.on_gpu
     kind = candidate.language.value
@@ -140,9 +142,3 @@ def _python(
     launcher = machine.enable_compilers(candidate, folder)
     call = load_python(candidate, device=device, folder=folder, interpret=False)
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))
-
-
-def _interpreted_because(folder: Path, *, wanted: bool) -> str:
-    from cuassay.build.machine import candidates as machine
-
-    return machine.interpreted_because(folder, wanted=wanted)

@@ -186,10 +186,6 @@ _TORCH_CUDA: dict[str, Any] = {
 }
 
 
-def _empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty_strided(size, stride, dtype=dtype)
-
-
 _ABSENT = object()  # what a torch that was built without CUDA lacks
 _REPLACED: dict[tuple[Any, str], Any] = {
     **{(torch.cuda, name): answer for name, answer in _TORCH_CUDA.items()},
@@ -198,7 +194,9 @@ _REPLACED: dict[tuple[Any, str], Any] = {
     # What code that torch.compile wrote asks of torch's insides.
     (torch._C, "_cuda_getCurrentRawStream"): _constant(0),
     (torch._C, "_cuda_setDevice"): _constant(None),
-    (torch._C._dynamo.guards, "_empty_strided_cuda"): _empty_strided,
+    (torch._C._dynamo.guards, "_empty_strided_cuda"): (
+        lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype)
+    ),
     # Before it asks a mode, torch wants a stream of its own kind.
     (torch.Tensor, "record_stream"): _constant(None),
 }

@@ -206,9 +206,7 @@ def compile_ahead(tuner: Any, configs: Sequence[Any], named: Mapping[str, Any]) 
 
 
 def brief(
-    kernel_call: Callable[[], object],
-    quantiles: Sequence[float] = (0.5, 0.2, 0.8),
-    **_: object,
+    kernel_call: Callable[[], object], quantiles: Sequence[float] = (0.5, 0.2, 0.8), **_: object
 ) -> list[float]:
     """Return the least time of a few calls in ms, once for each quantile, as do_bench would."""
     import torch

@@ -16,11 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.contract.facts import Tried
-from cuassay.dispatch_modes import (
-    WithoutMemory,
-    on_fakes,
-    on_meta_alone,
-)
+from cuassay.dispatch_modes import WithoutMemory, on_fakes, on_meta_alone
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.hooks import EndlessRun, Observed, OperationLimit
 from cuassay.inputs.case_inputs import case_inputs, workload_of

@@ -328,9 +328,7 @@ class _Ancestry(PassThrough):
         return self._roots.get(storage_of(tensor), frozenset())
 
 
-def related_inputs(
-    generate: Callable[[], Mapping[str, object]],
-) -> tuple[frozenset[str], ...]:
+def related_inputs(generate: Callable[[], Mapping[str, object]]) -> tuple[frozenset[str], ...]:
     """Return groups of inputs whose values come from one factory call or random draw.
 
     Without memory where the generator looks at no number: all that it makes on its way is kept.

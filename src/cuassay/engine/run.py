@@ -20,14 +20,7 @@ from cuassay.engine.served import ServedJudge, served
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.device import Device
 from cuassay.model.events import Document, EngineFinished, EngineStopped, Event, Progress
-from cuassay.model.jobs import (
-    LOG,
-    Job,
-    ReplayJob,
-    RunJob,
-    ShowJob,
-    TrialJob,
-)
+from cuassay.model.jobs import LOG, Job, ReplayJob, RunJob, ShowJob, TrialJob
 from cuassay.store.runs import RunFolder, open_run
 
 _SHARED: list[KeptJudge] = []  # of the blocks of `one_judge` that are open
@@ -161,11 +154,7 @@ def document(
 
 
 def _drive(
-    job: Job,
-    run: RunFolder | None,
-    process: JudgeProcess | ServedJudge,
-    *,
-    timeout_s: float | None,
+    job: Job, run: RunFolder | None, process: JudgeProcess | ServedJudge, *, timeout_s: float | None
 ) -> Iterator[Event]:
     ended = False
     try:

@@ -31,13 +31,7 @@ def module_name(file: Path, *, otherwise: str) -> str:
 
 
 def adapted_candidate(
-    file: Path,
-    text: str,
-    *,
-    name: str,
-    module: str,
-    entry: str,
-    helpers: Sequence[SourceFile] = (),
+    file: Path, text: str, *, name: str, module: str, entry: str, helpers: Sequence[SourceFile] = ()
 ) -> Candidate:
     """Return the candidate whose `run` stands in the entry file's text `entry`."""
     return Candidate(

@@ -215,12 +215,7 @@ def _shipped(file: Path, text: str, *, whole_folder: bool) -> tuple[SourceFile, 
 
 
 def _cuda(
-    file: Path,
-    text: str,
-    problem: Problem,
-    function: str | None,
-    *,
-    whole_folder: bool,
+    file: Path, text: str, problem: Problem, function: str | None, *, whole_folder: bool
 ) -> Candidate:
     sources = _shipped(file, text, whole_folder=whole_folder)
     if any(cuda_text.is_extension(source.text) for source in sources):

@@ -24,7 +24,6 @@ from cuassay.model.problem import (
     Problem,
     Reference,
     ScalarSpec,
-    TensorSpec,
 )
 
 # What the author of a file wrote, where `run` is the adapter's around it.
@@ -121,7 +120,14 @@ def problem_document(
         "axes": [_axis(axis) for axis in problem.axes],
         "inputs": [_spec(spec) for spec in problem.inputs],
         "outputs": [_spec(spec) for spec in problem.outputs],
-        "domains": {spec.name: _domain(spec) for spec in problem.inputs},
+        "domains": {
+            spec.name: {
+                **serial.to_json(spec.domain),
+                "words": domain_words(spec.domain),
+                "source": spec.domain_source,
+            }
+            for spec in problem.inputs
+        },
         "workloads": [
             {
                 "id": workload.id,
@@ -168,8 +174,3 @@ def _spec(spec: InputSpec) -> dict[str, Any]:
     if isinstance(spec, ScalarSpec):
         return {**common, "kind": "scalar", "default": serial.to_json(spec.default)}
     return {**common, "kind": "tensor", "shape": list(spec.shape)}
-
-
-def _domain(spec: TensorSpec | ScalarSpec) -> dict[str, Any]:
-    described: dict[str, Any] = serial.to_json(spec.domain)
-    return {**described, "words": domain_words(spec.domain), "source": spec.domain_source}

@@ -88,9 +88,7 @@ def load_flashinfer_problem(path: Path, root: Path, *, strict: bool, notes: list
     )
 
 
-def _unwrapped(
-    lines: Sequence[tuple[str, dict[str, Any]]],
-) -> list[tuple[str, dict[str, Any]]]:
+def _unwrapped(lines: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
     """Return the workloads inside Traces, each once: a trace of a solution repeats it."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     for number, (place, data) in enumerate(lines):

@@ -10,21 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cuassay.formats.infer_names import (
-    float_domain,
-    integer_domain,
-    mask_domain,
-    scalar_domain,
-)
+from cuassay.formats.infer_names import float_domain, integer_domain, mask_domain, scalar_domain
 from cuassay.model.axes import resolve
-from cuassay.model.domain import (
-    Domain,
-    IntegerRange,
-    Opaque,
-    Probability,
-    Real,
-    SizeOf,
-)
+from cuassay.model.domain import Domain, IntegerRange, Opaque, Probability, Real, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
     ConstAxis,

@@ -8,7 +8,7 @@ workload whose every input is as it was in the program.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -153,17 +153,8 @@ def _check_expressions(
     except ProblemError as failure:
         raise _Unfit(str(failure)) from None
     computed = {axis.name for axis in problem.axes if isinstance(axis, ExprAxis)}
-    for spec, name, size in _dimensions(problem, given, facts):
-        if name in computed and evaluate(name, every) != size:
-            raise _Unfit(f"'{spec}' has size {size} where axis '{name}' is {every[name]}")
-
-
-def _dimensions(
-    problem: Problem,
-    given: Mapping[str, Mapping[str, Any]],
-    facts: Mapping[str, tuple[str, tuple[int, ...]]],
-) -> Iterator[tuple[str, str, int]]:
-    for spec in problem.inputs:
-        if isinstance(spec, TensorSpec):
-            shape = facts[given[spec.name]["key"]][1]
-            yield from ((spec.name, n, s) for n, s in zip(spec.shape, shape, strict=True))
+    for spec in (one for one in problem.inputs if isinstance(one, TensorSpec)):
+        shape = facts[given[spec.name]["key"]][1]
+        for name, size in zip(spec.shape, shape, strict=True):
+            if name in computed and evaluate(name, every) != size:
+                raise _Unfit(f"'{spec.name}' has size {size} where axis '{name}' is {every[name]}")

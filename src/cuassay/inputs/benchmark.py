@@ -43,12 +43,7 @@ Value: TypeAlias = torch.Tensor | Scalar
 
 
 def draw(
-    problem: Problem,
-    workload: Workload,
-    *,
-    seed: int,
-    device: Device,
-    reference: LoadedReference,
+    problem: Problem, workload: Workload, *, seed: int, device: Device, reference: LoadedReference
 ) -> dict[str, Value]:
     """Return the inputs of `workload` by name, in the problem's order, on `device`.
 

@@ -260,12 +260,7 @@ def _numbers(node: ast.expr | None, known: _Known, *, depth: int = _DEPTH) -> It
 
 
 def _folded(
-    left: ast.expr,
-    operator: ast.operator,
-    right: ast.expr,
-    known: _Known,
-    *,
-    depth: int,
+    left: ast.expr, operator: ast.operator, right: ast.expr, known: _Known, *, depth: int
 ) -> Iterator[int]:
     if not depth:
         return

@@ -224,13 +224,7 @@ def _fitting(planner: Planner, axis: VarAxis, lengths: Sequence[int]) -> list[di
 
 
 def _longest(
-    planner: Planner,
-    axis: VarAxis,
-    base: dict[str, int],
-    *,
-    wished: int,
-    least: float,
-    limit: int,
+    planner: Planner, axis: VarAxis, base: dict[str, int], *, wished: int, least: float, limit: int
 ) -> dict[str, int] | None:
     """Return sizes at the longest round length up to `wished` that fits; None above `least`."""
     length = step_to(axis, wished)

@@ -6,15 +6,7 @@ import bisect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from cuassay.inputs.geometry import (
-    elements,
-    least,
-    least_sizes,
-    legal,
-    step_to,
-    try_sizes,
-    within,
-)
+from cuassay.inputs.geometry import elements, least, least_sizes, legal, step_to, try_sizes, within
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC
 from cuassay.model.case import Case

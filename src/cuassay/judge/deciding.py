@@ -83,12 +83,7 @@ class Decided:
         return replace(made, decision=decision, reason=reason)
 
 
-def decide_trial(
-    bench: Bench,
-    executor: Executor,
-    control: Control,
-    checked: Checked,
-) -> Decided:
+def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Checked) -> Decided:
     """Decide, once. Properties are proved only where nothing rejects."""
     job, trial = bench.job, bench.trial
     # `rule` is what the benchmark's own rule says of a call, or a coarse one where none is stated.

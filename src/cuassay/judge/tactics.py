@@ -7,11 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cuassay import build
-from cuassay.checks.endings.findings import (
-    first_raised,
-    inconclusive_reason,
-    termination_finding,
-)
+from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, UsageError

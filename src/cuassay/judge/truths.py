@@ -29,13 +29,7 @@ from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.lift.run import run_as_written
-from cuassay.oracle.truth.make import (
-    FirstRuns,
-    ReferenceRunner,
-    Truth,
-    draws_as_one,
-    make_truth,
-)
+from cuassay.oracle.truth.make import FirstRuns, ReferenceRunner, Truth, draws_as_one, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
@@ -145,10 +139,7 @@ class Truths:
         return self._memory.capped(lambda: self._generated.inputs(problem, case, make))
 
     def as_written(
-        self,
-        values: Sequence[torch.Tensor | Scalar],
-        *,
-        call: Callable[..., object] | None = None,
+        self, values: Sequence[torch.Tensor | Scalar], *, call: Callable[..., object] | None = None
     ) -> tuple[torch.Tensor, ...]:
         """Run the reference as written, by `call` if given; its outputs in the problem's order."""
         return self._memory.capped(

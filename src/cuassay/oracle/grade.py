@@ -20,9 +20,7 @@ _ABSOLUTE = frozenset({"class", "exact"})  # what no rounding excuses
 
 
 def least_family(
-    found: Comparison,
-    measure_in: Callable[[Precision], Comparison],
-    families: Iterable[Precision],
+    found: Comparison, measure_in: Callable[[Precision], Comparison], families: Iterable[Precision]
 ) -> Comparison:
     """Return the comparison with the least of `families` that explains an output's error.
 

@@ -14,11 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._C._distributed_c10d import (
-    HashStore,
-    _register_process_group,
-    _unregister_process_group,
-)
+from torch._C._distributed_c10d import HashStore, _register_process_group, _unregister_process_group
 from torch.distributed import distributed_c10d as c10d
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _python_dispatch as dispatch

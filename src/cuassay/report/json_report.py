@@ -12,17 +12,11 @@ from typing import Any
 
 from cuassay.model import serial
 from cuassay.model.diagnosis import Diagnosis
-from cuassay.model.events import (
-    CheckFinished,
-    EngineStarted,
-    EngineStopped,
-    Event,
-    FindingReported,
-)
+from cuassay.model.events import CheckFinished, EngineStarted, EngineStopped, Event, FindingReported
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Finding, Growth
 from cuassay.model.scope import Scope
-from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Span, Speed, Verdict
+from cuassay.model.verdict import BenchmarkRule, Power, Span, Speed, Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean
 
@@ -70,7 +64,14 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "run": clean(verdict.run),
         "notes": [clean(note) for note in verdict.notes],
         "scope": _scope(verdict.scope),
-        "coverage": [_coverage(axis) for axis in verdict.coverage],
+        "coverage": [
+            {
+                "axis": clean(axis.axis),
+                "values": list(axis.values),
+                "by_check": {clean(code): count for code, count in axis.checks.items()},
+            }
+            for axis in verdict.coverage
+        ],
         "executed": [_executed(view) for view in verdict.sources],
         "walls": _texts(verdict.walls),
         "proved": [
@@ -313,14 +314,6 @@ def _speed(speed: Speed | None) -> dict[str, Any] | None:
         "eager": speed.eager_us,
         "compiled": speed.compiled_us,
         "floor": speed.floor_us,
-    }
-
-
-def _coverage(axis: AxisCoverage) -> dict[str, Any]:
-    return {
-        "axis": clean(axis.axis),
-        "values": list(axis.values),
-        "by_check": {clean(code): count for code, count in axis.checks.items()},
     }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -41,7 +41,14 @@ _LINK = re.compile(r"\]\s*\(")
 
 def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, Any]:
     """Return the log of some trials as JSON data."""
-    codes = sorted({code for judged in trials for code in _codes(judged)})
+    codes = sorted(
+        {
+            one_line(code, limit=40)
+            for judged in trials
+            if (verdict := judged.verdict) is not None
+            for code in (*(c.code for c in verdict.checks), *(f.code for f in verdict.findings))
+        }
+    )
     found = [
         (judged, finding, cause)
         for judged in trials
@@ -103,13 +110,6 @@ def _scope(judged: Judged) -> tuple[str, list[str]]:
     if verdict is None:
         return "", []
     return one_line(verdict.candidate, limit=200), list(words.scope_told(verdict))
-
-
-def _codes(judged: Judged) -> Iterator[str]:
-    verdict = judged.verdict
-    if verdict is not None:
-        yield from (one_line(check.code, limit=40) for check in verdict.checks)
-        yield from (one_line(finding.code, limit=40) for finding in verdict.findings)
 
 
 def _results(

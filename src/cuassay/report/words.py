@@ -26,14 +26,7 @@ from cuassay.model.outcome import (
 from cuassay.model.proofs import ProofAnswer
 from cuassay.model.scope import Scope, scope_lines
 from cuassay.model.told import told_apart
-from cuassay.model.verdict import (
-    AxisCoverage,
-    Decision,
-    Power,
-    Profile,
-    Speed,
-    Verdict,
-)
+from cuassay.model.verdict import AxisCoverage, Decision, Power, Profile, Speed, Verdict
 from cuassay.model.walls import STANDS
 from cuassay.report.clean import clean, one_line
 

@@ -16,13 +16,7 @@ from cuassay.model.case import Case
 from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Scenario, Step
-from cuassay.model.trace import (
-    Exited,
-    Finished,
-    ScenarioResult,
-    StepRecord,
-    Termination,
-)
+from cuassay.model.trace import Exited, Finished, ScenarioResult, StepRecord, Termination
 from cuassay.sandbox.guest import items
 from cuassay.sandbox.guest.interface import Given
 from cuassay.sandbox.guest.interpreter import Interpreter

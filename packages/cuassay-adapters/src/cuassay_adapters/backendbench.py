@@ -86,10 +86,7 @@ def judge_suite(suite: Any, backend: Any, **options: Any) -> Iterator[Correctnes
 
 
 def _judged(
-    op: Any,
-    impl: Any,
-    calls: Sequence[tuple[list[Any], dict[str, Any]]],
-    **options: Any,
+    op: Any, impl: Any, calls: Sequence[tuple[list[Any], dict[str, Any]]], **options: Any
 ) -> CorrectnessTestResult:
     shown = serialize_args(*calls[0])
     try:

@@ -72,25 +72,20 @@ def _guarded(module: nn.Module, name: str, options: dict[str, Any]) -> Guarded:
     extra = options.pop("arguments", None)
     options.setdefault("name", name or type(module).__name__)
     trusted = options.pop("trusted", None)
-    if extra is not None:
-        made = _with_arguments(module, name, trusted, tuple(extra), options)
-    else:
+    if extra is None:
         made = guard(_Kernel(module), trusted=_Trusted(module, name, trusted), **options)
+    else:
+        extra = tuple(extra)
+        for attribute in extra:
+            if not hasattr(module, attribute):
+                raise UsageError(
+                    f"module '{name}' has no attribute '{attribute}' for its trusted operator"
+                )
+        if trusted is None and options.get("problem") is None:
+            raise UsageError(f"module '{name}': 'arguments' needs a 'trusted' or a 'problem'")
+        made = guard(_ArgumentKernel(module, extra), trusted=trusted, **options)
     module.forward = GuardedForward(module, made, extra)
     return made
-
-
-def _with_arguments(
-    module: nn.Module, name: str, trusted: Any, extra: tuple[str, ...], options: dict[str, Any]
-) -> Guarded:
-    for attribute in extra:
-        if not hasattr(module, attribute):
-            raise UsageError(
-                f"module '{name}' has no attribute '{attribute}' for its trusted operator"
-            )
-    if trusted is None and options.get("problem") is None:
-        raise UsageError(f"module '{name}': 'arguments' needs a 'trusted' or a 'problem'")
-    return guard(_ArgumentKernel(module, extra), trusted=trusted, **options)
 
 
 def unguard(model: nn.Module) -> int:

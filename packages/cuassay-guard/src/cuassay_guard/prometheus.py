@@ -7,6 +7,7 @@ instead and adds to them about once a second, from the checker's thread.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Iterator
@@ -43,8 +44,10 @@ class GuardCollector(Collector):
         made = HistogramMetricFamily(
             f"{PREFIX}_{found.name}", found.help, labels=["kernel", "digest"]
         )
+        edges = (*map(str, found.edges), "+Inf")
         for labels, (counts, total) in found.values.items():
-            made.add_metric(_values(labels), _cumulative(found.edges, counts), total)
+            reached = itertools.accumulate(map(float, counts))
+            made.add_metric(_values(labels), list(zip(edges, reached, strict=True)), total)
         yield made
 
 
@@ -58,14 +61,6 @@ def _metric(family: GuardMetric) -> Metric:
 
 def _values(labels: Labels) -> list[str]:
     return [value for _, value in labels]
-
-
-def _cumulative(edges: tuple[float, ...], counts: tuple[int, ...]) -> list[tuple[str, float]]:
-    total, found = 0, []
-    for edge, count in zip([*map(str, edges), "+Inf"], counts, strict=True):
-        total += count
-        found.append((edge, float(total)))
-    return found
 
 
 class Pusher:

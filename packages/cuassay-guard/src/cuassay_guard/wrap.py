@@ -171,12 +171,7 @@ class Guarded:
             return self.kernel(*arguments, **keywords)
 
     def _sampled(
-        self,
-        entry: Entry,
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-        *,
-        kernels: bool,
+        self, entry: Entry, arguments: Sequence[Any], keywords: Mapping[str, Any], *, kernels: bool
     ) -> Any:
         """Serve a call and have it checked, or only serve it where copies do not fit."""
         watch = self.watch

@@ -57,11 +57,7 @@ def run(
 
 
 def _train(
-    job: TrainJob,
-    emit: Callable[[Event], None],
-    *,
-    device: Device,
-    nursery: Nursery | None,
+    job: TrainJob, emit: Callable[[Event], None], *, device: Device, nursery: Nursery | None
 ) -> TrainReport:
     wanted = job.settings
     site = sites.find_site(wanted.site)
@@ -107,11 +103,7 @@ def _opened(
 
 
 def _infer(
-    job: InferJob,
-    emit: Callable[[Event], None],
-    *,
-    device: Device,
-    nursery: Nursery | None,
+    job: InferJob, emit: Callable[[Event], None], *, device: Device, nursery: Nursery | None
 ) -> InferReport:
     """Decode with the preset's weights, or encode sentences with real ones."""
     wanted = job.settings

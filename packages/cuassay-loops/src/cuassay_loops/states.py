@@ -184,12 +184,7 @@ class _Recorder:
 
 
 def _train(
-    preset: Preset,
-    precision: str,
-    state: LoopState,
-    *,
-    device: Device,
-    recorder: _Recorder,
+    preset: Preset, precision: str, state: LoopState, *, device: Device, recorder: _Recorder
 ) -> None:
     settings = Settings(
         site=state.site,
@@ -212,12 +207,7 @@ def _train(
 
 
 def _decode(
-    preset: Preset,
-    precision: str,
-    state: LoopState,
-    *,
-    device: Device,
-    recorder: _Recorder,
+    preset: Preset, precision: str, state: LoopState, *, device: Device, recorder: _Recorder
 ) -> None:
     ops = Operators(precision=precision, vocab=preset.vocab, device=device)
     ops.kernels = {state.site: no_kernel}  # its fused path, where it has one

@@ -67,14 +67,12 @@ def _filled(text: str, match: re.Match[str], rng: np.random.Generator) -> Any:
         values = rng.standard_normal(shape) if floating else rng.integers(0, 100, shape)
         values = values > 49 if kind == "bool" else values
     else:
-        values = {"zeros": np.zeros, "ones": np.ones}.get(how, _iota)(shape)
+        values = {"zeros": np.zeros, "ones": np.ones}.get(
+            how, lambda shape: np.arange(int(np.prod(shape))).reshape(shape)
+        )(shape)
     if kind == "bf16":
         # The codes of the nearest bfloat16 numbers.
         bits = values.astype(np.float32).view(np.uint32)
         rounded = bits + 0x7FFF + (bits >> 16 & 1)
         return np.ascontiguousarray((rounded >> 16).astype(np.uint16))
     return np.ascontiguousarray(values.astype(dtype))
-
-
-def _iota(shape: tuple[int, ...]) -> NDArray[Any]:
-    return np.arange(int(np.prod(shape))).reshape(shape)

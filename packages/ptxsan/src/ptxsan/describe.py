@@ -44,11 +44,7 @@ class Describer:
     """
 
     def __init__(
-        self,
-        program: Program,
-        launch: Launch,
-        state: LaunchState,
-        unused: Collection[int] = (),
+        self, program: Program, launch: Launch, state: LaunchState, unused: Collection[int] = ()
     ) -> None:
         self._program, self._launch, self._state = program, launch, state
         self._unused = unused

@@ -33,7 +33,9 @@ class Facts:
 def collect(body: Sequence[Instruction], liveness: Liveness, registers: Mapping[str, str]) -> Facts:
     """Return the facts of a flat program; `registers` are those that are declared, with types."""
     start = {name for name in liveness.before(0) if name in registers}
-    poisonable = _forward(body, start, _gives_poison)
+    poisonable = _forward(
+        body, start, lambda one: _from_memory(one) or isa.row(one).defined is Defined.OTHERS
+    )
     sources = _forward(body, set(), _gives_shadow, through=_moves_shadow)
     sinks: set[str] = set()
     changed = True
@@ -110,10 +112,6 @@ def _from_memory(one: Instruction) -> bool:
     return isa.row(one).memory in (Memory.READ, Memory.UPDATE) and isa.space_of(one) != "param"
 
 
-def _gives_poison(one: Instruction) -> bool:
-    return _from_memory(one) or isa.row(one).defined is Defined.OTHERS
-
-
 def _gives_shadow(one: Instruction) -> bool:
     computed = isa.is_float(one) or isa.row(one).shadow is Shadow.PRODUCED
     return computed or _from_memory(one)
@@ -123,12 +121,8 @@ def _moves_shadow(one: Instruction) -> bool:
     return isa.is_float(one) or isa.row(one).shadow in (Shadow.MOVED, Shadow.LOADED)
 
 
-def _always(_one: Instruction) -> bool:
-    return True
-
-
 def _forward(
-    body: Sequence[Instruction], start: set[str], gives: _Test, through: _Test = _always
+    body: Sequence[Instruction], start: set[str], gives: _Test, through: _Test = lambda _: True
 ) -> set[str]:
     found, changed = set(start), True
     while changed:

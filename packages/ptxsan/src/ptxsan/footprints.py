@@ -7,7 +7,7 @@ to it, whatever came before the write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -152,15 +152,11 @@ def touched(program: Program, launch: Launch, state: LaunchState) -> tuple[Touch
         if not any(map(any, (map(len, each) for each in parts.values()))):
             accesses = None
         else:
-            whole = {name: _joined(each, size) for name, each in parts.items()}
+            whole = {
+                name: np.minimum(functools.reduce(merged, each, NOTHING), size)
+                for name, each in parts.items()
+            }
             accesses = Accesses(**whole)
         if accesses is not None:
             found.append(Touched(name=one.name, buffer=one.buffer, accesses=accesses))
     return tuple(found)
-
-
-def _joined(parts: Sequence[Ranges], size: int) -> Ranges:
-    whole = NOTHING
-    for one in parts:
-        whole = merged(whole, one)
-    return np.minimum(whole, size)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ptxsan.declarations import size_of
 from ptxsan.emit.frame import global_address
-from ptxsan.program import Program
+from ptxsan.program import Program, variables_of
 from ptxsan.syntax import Module
 
 _MEMORY: weakref.WeakKeyDictionary[Module, dict[str, NDArray[np.uint8]]] = (
@@ -20,15 +20,15 @@ _MEMORY: weakref.WeakKeyDictionary[Module, dict[str, NDArray[np.uint8]]] = (
 def module_memory(module: Module, program: Program) -> dict[str, NDArray[np.uint8]]:
     """Return the bytes of each global and constant variable, made and initialised on first use."""
     found = _MEMORY.setdefault(module, {})
-    for one in program.globals:
-        if one.name not in found:
+    every = {one.name: one for one in (*variables_of(module), *program.globals)}
+    new = [one for name, one in every.items() if name not in found]
+    if new:
+        places = {one.name: global_address(index) for index, one in enumerate(program.globals)}
+        places |= program.functions
+        for one in new:
             memory = np.zeros(max(1, one.count * size_of(one.type)), np.uint8)
             if one.initial is not None:
                 memory[: len(one.initial)] = np.frombuffer(one.initial, np.uint8)
-            places = {
-                each.name: global_address(index) for index, each in enumerate(program.globals)
-            }
-            places |= program.functions
             for offset, symbol in one.addresses:
                 value = places.get(symbol.name, 0) + symbol.offset
                 memory[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)

@@ -158,12 +158,7 @@ def _expand(
 
 
 def _one(
-    module: Module,
-    instruction: Instruction,
-    names: _Names,
-    flat: Flat,
-    *,
-    stack: tuple[str, ...],
+    module: Module, instruction: Instruction, names: _Names, flat: Flat, *, stack: tuple[str, ...]
 ) -> None:
     row = isa.row(instruction)
     if row.ends is Ends.RETURN and len(stack) > 1:

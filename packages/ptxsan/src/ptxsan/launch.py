@@ -86,8 +86,8 @@ class TensorMap:
 
     The innermost dimension comes first. `sizes` and `box` (empty with `columns`) are in elements,
     `strides` in bytes, of all dimensions but the innermost; `steps` are element strides; `swizzle`
-    is 0, 32, 64 or 128 bytes; `nan_fill` fills what lies outside of the tensor with NaN instead of
-    zero. No interleaving.
+    is 0, 32, 64 or 128 bytes, of which `atom` stay together (16, or 32 of 128); `nan_fill` fills
+    what lies outside of the tensor with NaN instead of zero. No interleaving.
     """
 
     pointer: Pointer
@@ -98,6 +98,7 @@ class TensorMap:
     columns: Columns | None = None
     steps: tuple[int, ...] = ()
     swizzle: int = 0
+    atom: int = 16
     nan_fill: bool = False
 
     def packed(self, base: int = 0) -> bytes:
@@ -121,7 +122,7 @@ class TensorMap:
             struct.pack_into(f"<{rank - 2}h", raw, L.T_LOWER, *one.lower)
             struct.pack_into(f"<{rank - 2}h", raw, L.T_UPPER, *one.upper)
             struct.pack_into("<HH", raw, L.T_CHANNELS, one.channels, one.pixels)
-        raw[L.T_SWIZZLE] = SWIZZLES.index(self.swizzle)
+        raw[L.T_SWIZZLE] = SWIZZLES.index(self.swizzle) + (self.atom == 32)
         raw[L.T_FILL] = int(self.nan_fill)
         return bytes(raw)
 
@@ -129,6 +130,8 @@ class TensorMap:
         rank = len(self.sizes)
         if self.element not in ELEMENTS or self.swizzle not in SWIZZLES:
             self._refuse(f"element {self.element}, swizzle {self.swizzle}", "a known one of each")
+        if self.atom != 16 and (self.swizzle, self.atom) != (128, 32):
+            self._refuse(f"{self.atom} bytes kept together", "16, or 32 of a swizzle of 128")
         if not 1 <= rank <= 5 or len(self.strides) != rank - 1:
             lengths = f"{rank} sizes, {len(self.strides)} strides"
             self._refuse(lengths, "1 to 5 sizes, one stride less")

@@ -7,16 +7,7 @@ import struct
 from collections.abc import Callable
 
 from ptxsan.errors import MachineError
-from ptxsan.syntax import (
-    Address,
-    Group,
-    Immediate,
-    Operand,
-    Pair,
-    Register,
-    Symbol,
-    Vector,
-)
+from ptxsan.syntax import Address, Group, Immediate, Operand, Pair, Register, Symbol, Vector
 
 _TOKEN = re.compile(
     r"\s*(0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"

@@ -222,11 +222,7 @@ def _born(
 
 
 def _jump(
-    program: Program,
-    origins: Origins,
-    known: dict[int, SiteNumbers],
-    line: list[int],
-    output: int,
+    program: Program, origins: Origins, known: dict[int, SiteNumbers], line: list[int], output: int
 ) -> MachineFinding:
     """Blame the instruction whose error most exceeds that of its operands."""
 

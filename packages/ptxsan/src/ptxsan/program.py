@@ -179,7 +179,7 @@ def build(module: Module, kernel: str) -> Program:
         shared=_place(_in(every, "shared", used), near=near),
         local=_place(_in(every, "local", used), near=False),
         globals=(
-            *(one for one in module.variables.values() if one.space in ("global", "const")),
+            *_variables(module),
             *([_WORKSPACE] if asks_for_workspace else ()),
         ),
         params=tuple(parameters),
@@ -188,6 +188,27 @@ def build(module: Module, kernel: str) -> Program:
         target=module.target,
         functions=function_addresses(module),
     )
+
+
+def variables_of(module: Module) -> list[Declaration]:
+    """Return the global and constant variables of a module."""
+    return [one for one in module.variables.values() if one.space in ("global", "const")]
+
+
+def _variables(module: Module) -> list[Declaration]:
+    """Return those of its variables that a launch has; all kernels of a module have the same.
+
+    Libraries of templates define thousands of constants which no function names, and a launch
+    has room for 4096 memories.
+    """
+    found = variables_of(module)
+    if len(found) <= _MANY_VARIABLES:
+        return found
+    named = {
+        one.name for function in module.functions.values() for one in symbols_in(function.body)
+    }
+    named |= {symbol.name for one in found for _, symbol in one.addresses}
+    return [one for one in found if one.name in named]
 
 
 def _entry(module: Module, name: str) -> Function:
@@ -204,6 +225,7 @@ def function_addresses(module: Module) -> dict[str, int]:
     return {name: FUNCTION_WINDOW + 16 * number for number, name in enumerate(names, start=1)}
 
 
+_MANY_VARIABLES = 1024
 _WORKSPACE = Declaration(name=WORKSPACE, space="global", type="b32", count=16, align=16)
 
 

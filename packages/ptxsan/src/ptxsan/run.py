@@ -8,7 +8,7 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -113,15 +113,6 @@ _USES = (  # (how what reads it begins, what is not looked at)
     (CLOCKS, "time (a clock counts executed instructions)"),
     (("%smid", "%nsmid"), "where blocks run (%smid is 0)"),
 )
-
-
-def _unmodelled(program: Program) -> Iterator[str]:
-    """Yield what a kernel uses that has a meaning here, and not all of that on a GPU."""
-    for words, text in _USES:
-        if any(name.startswith(words) for name in program.special):
-            yield text
-    if program.overlaps:
-        yield OVERLAP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +304,12 @@ class _Run:
         if self._options.footprints:
             touched = footprints.touched(self._loaded.program, self._launch, first.state)
         meanwhile, self._meanwhile = self._meanwhile, None
-        left_out = [*_unmodelled(self._loaded.program)]
+        program = self._loaded.program
+        # What a kernel uses may have a meaning here, and not all of that on a GPU.
+        left_out = [
+            text for words, text in _USES if any(name.startswith(words) for name in program.special)
+        ]
+        left_out += [OVERLAP] if program.overlaps else []
         # What memory was when others wrote it is not known for another run.
         if self._helped or (meanwhile is not None and meanwhile.beside):
             self._watch = None
@@ -326,7 +322,6 @@ class _Run:
             again = self._again(self._watch, suspects)
             runs.append((again, list(describe.records(again.state))))
         stopped = next((one.inconclusive for one, _ in runs if one.inconclusive), None)
-        program = self._loaded.program
         records = [one for _, each in runs for one in each]
         unused = self._unused_loads(records, runs[0][0].state) if stopped is None else frozenset()
         findings = []
@@ -349,7 +344,10 @@ class _Run:
         worst_first = sorted(
             filter(None, findings), key=lambda one: one.severity is not Severity.WRONG
         )
-        unique = sorted(connected(joined(worst_first)), key=_order_of_findings)
+        unique = sorted(
+            connected(joined(worst_first)),
+            key=lambda one: (one.severity is not Severity.WRONG, one.ptx_line, one.kind),
+        )
         return self._summary(
             first.state, unique, inconclusive=stopped, left_out=tuple(left_out),
             run_s=run_s, touched=touched,
@@ -651,7 +649,3 @@ def _order(counts: Sequence[int], options: Options) -> Any:
         found.append(order)
         first += count
     return np.concatenate(found)
-
-
-def _order_of_findings(one: MachineFinding) -> tuple[bool, int, Kind]:
-    return one.severity is not Severity.WRONG, one.ptx_line, one.kind

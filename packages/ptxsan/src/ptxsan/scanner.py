@@ -46,21 +46,22 @@ class _Scanner:
         self._section = False
 
     def feed(self, token: str) -> Iterator[Statement]:
+        if self._section and token not in ("\n", "}"):
+            return
         if token == "\n":
             text = "".join(self._pieces)
-            if not self._section and (_LINE_DIRECTIVE.match(text) or text.rstrip().endswith(":")):
+            if _LINE_DIRECTIVE.match(text) or text.rstrip().endswith(":"):
                 yield from self._flush("text")
             self._line += 1
             if self._pieces:
                 self._pieces.append(" ")
-        elif token == ";" and not self._section:
+        elif token == ";":
             yield from self._flush("text")
         elif token == "{":
             yield from self._open()
         elif token == "}":
             if self._section:
                 self._section = False
-                self._pieces.clear()
             elif self._depth:
                 self._depth -= 1
                 self._pieces.append("}")
@@ -82,7 +83,7 @@ class _Scanner:
         if text.startswith(".section"):
             self._section = True
             self._pieces.clear()
-        elif not self._section and (not text or _HEAD.search(text)) and self._depth == 0:
+        elif (not text or _HEAD.search(text)) and self._depth == 0:
             if not text:
                 self._start = self._line
             yield self._take("open", text)

@@ -42,3 +42,18 @@ def test_memory_that_somebody_else_keeps_is_used_as_it_is() -> None:
     own = np.full(8, 7, np.uint8)
     variables.adopt(module, "table", own)
     assert variables.module_memory(module, build(module, "k"))["table"] is own
+
+
+def test_of_thousands_of_constants_a_launch_has_those_that_somebody_names() -> None:
+    constants = "".join(f".global .align 1 .u8 c{number} = 1;\n" for number in range(5000))
+    text = _TEXT.replace(HEADER, HEADER + constants).replace(
+        "ret;\n}", "mov.u64 %rd1, c4321;\nret;\n}"
+    )
+    module = parse(text)
+    program = build(module, "k")
+    names = [one.name for one in program.globals]
+    assert names == ["c4321", "table", "half"]
+    memory = variables.module_memory(module, program)
+    assert memory["c17"].tolist() == [1]  # the host may ask for any
+    table = global_address(names.index("table"))
+    assert memory["places"].view(np.uint64).tolist()[0] == table + 4

@@ -20,13 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cuassay.build.cuda.compile_units import (
-    Unit,
-    compile_units,
-    link,
-    names_architecture,
-    with_ptx,
-)
+from cuassay.build.cuda.compile_units import Unit, compile_units, link, names_architecture, with_ptx
 from cuassay.build.cuda.library import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import write_text
@@ -248,13 +242,7 @@ class _Sources:
 
 
 def _load(
-    name: str,
-    sources: _Sources,
-    flags: BuildFlags,
-    *,
-    folder: Path,
-    device: Device,
-    hosted: bool,
+    name: str, sources: _Sources, flags: BuildFlags, *, folder: Path, device: Device, hosted: bool
 ) -> types.ModuleType:
     if hosted:
         with noted():

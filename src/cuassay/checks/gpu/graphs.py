@@ -10,24 +10,12 @@ from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
 from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Split
-from cuassay.checks.plain_first import (
-    measured,
-    other_values,
-    with_scalars,
-)
+from cuassay.checks.plain_first import measured, other_values, with_scalars
 from cuassay.checks.state.answers import Read, placed, reads_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import (
-    Allocate,
-    Call,
-    PoisonFreed,
-    ReadResult,
-    Refill,
-    Scenario,
-    Step,
-)
+from cuassay.model.scenario import Allocate, Call, PoisonFreed, ReadResult, Refill, Scenario, Step
 from cuassay.model.steps import Capture, Replay
 
 if TYPE_CHECKING:

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Split, When
-from cuassay.checks.plain_first import (
-    measured,
-    other_values,
-    with_scalars,
-)
+from cuassay.checks.plain_first import measured, other_values, with_scalars
 from cuassay.checks.state.answers import Read, reads_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause

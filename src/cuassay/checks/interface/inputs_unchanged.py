@@ -155,12 +155,7 @@ class Api001(Check):
                 yield from self._changed(trial, scenario, run, pair=(items[0], items[1]))
 
     def _changed(
-        self,
-        trial: Trial,
-        scenario: Scenario,
-        run: Run,
-        *,
-        pair: tuple[ResultItem, ResultItem],
+        self, trial: Trial, scenario: Scenario, run: Run, *, pair: tuple[ResultItem, ResultItem]
     ) -> Iterable[Finding]:
         import torch
 

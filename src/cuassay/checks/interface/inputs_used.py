@@ -11,14 +11,7 @@ from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Process, Split
 from cuassay.checks.numeric.common import comparison_finding, fill_text, single_call
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.state.answers import (
-    Read,
-    moved_names,
-    placed,
-    reads_of,
-    same_bits,
-    truth_moved,
-)
+from cuassay.checks.state.answers import Read, moved_names, placed, reads_of, same_bits, truth_moved
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where

@@ -88,25 +88,23 @@ def kernels_of(facts: Mapping[str, str]) -> Kernels:
                 )
             )
         elif kind == "code" and len(numbers) == 5:
-            code.append(_code(name, [int(number) for number in numbers]))
+            taken, stack, local, widest, wide = map(int, numbers)
+            code.append(
+                Code(
+                    name=name,
+                    registers=taken,
+                    stack_bytes=stack,
+                    local_accesses=local,
+                    widest_bytes=widest,
+                    wide_accesses=wide,
+                )
+            )
     return Kernels(
         ran=tuple(ran),
         code=tuple(code),
         own=frozenset(own),
         blind=cleaned_text(facts.get("profiler", "")),
         unread=cleaned_text(facts.get("binaries", "")),
-    )
-
-
-def _code(name: str, numbers: list[int]) -> Code:
-    registers, stack, local, widest, wide = numbers
-    return Code(
-        name=name,
-        registers=registers,
-        stack_bytes=stack,
-        local_accesses=local,
-        widest_bytes=widest,
-        wide_accesses=wide,
     )
 
 

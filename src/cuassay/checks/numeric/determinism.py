@@ -16,15 +16,7 @@ from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import (
-    Allocate,
-    Call,
-    HashResult,
-    ReadResult,
-    Release,
-    Scenario,
-    Step,
-)
+from cuassay.model.scenario import Allocate, Call, HashResult, ReadResult, Release, Scenario, Step
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison

@@ -60,12 +60,7 @@ def secret_places(length: int, *, most: int, seed: int) -> tuple[int, ...]:
 
 
 def sampled_call(
-    problem: Problem,
-    whole: Case,
-    axis: str,
-    places: tuple[int, ...],
-    *,
-    label: str,
+    problem: Problem, whole: Case, axis: str, places: tuple[int, ...], *, label: str
 ) -> Scenario | None:
     """Return one call on `whole` of which slices `places` along `axis` are read.
 

@@ -12,12 +12,7 @@ from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.plain_first import measured
-from cuassay.checks.state.answers import (
-    placed,
-    reads_of,
-    reseeded,
-    same_bits,
-)
+from cuassay.checks.state.answers import placed, reads_of, reseeded, same_bits
 from cuassay.inputs.growing import ways
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, Where

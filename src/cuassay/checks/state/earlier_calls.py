@@ -25,14 +25,7 @@ from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.reports import Served, Varied
-from cuassay.model.scenario import (
-    Allocate,
-    Autograd,
-    Call,
-    ReadResult,
-    Refill,
-    Scenario,
-)
+from cuassay.model.scenario import Allocate, Autograd, Call, ReadResult, Refill, Scenario
 from cuassay.model.step import Held
 from cuassay.model.steps import Arrange, CallVaried, Layout, Misuse, Overwrite, Serve, Together
 from cuassay.model.trace import (

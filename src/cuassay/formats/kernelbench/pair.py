@@ -618,13 +618,7 @@ class _Probe:
     A module that reads a number of a tensor runs with data, where that is little.
     """
 
-    def __init__(
-        self,
-        values: dict[str, Any],
-        path: Path,
-        *,
-        places: Mapping[str, Place],
-    ) -> None:
+    def __init__(self, values: dict[str, Any], path: Path, *, places: Mapping[str, Place]) -> None:
         from cuassay.dispatch_modes import WithoutMemory
 
         self._values, self._path, self._places = values, path, places

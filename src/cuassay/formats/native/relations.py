@@ -36,11 +36,7 @@ def read_relations(
 
 
 def _check(
-    relation: Relation,
-    inputs: dict[str, TensorSpec],
-    outputs: dict[str, TensorSpec],
-    *,
-    where: str,
+    relation: Relation, inputs: dict[str, TensorSpec], outputs: dict[str, TensorSpec], *, where: str
 ) -> None:
     hint = f"in {text_of(relation)} of {where}"
     for name in outputs_of(relation):

@@ -114,12 +114,6 @@ def is_leaf(value: object) -> bool:
     return isinstance(value, TensorAnnotation | ScalarAnnotation) or is_tensor(value)
 
 
-def _described(value: Any) -> TensorAnnotation | ScalarAnnotation:
-    if isinstance(value, TensorAnnotation | ScalarAnnotation):
-        return value
-    return tensor(str(value.dtype), *value.shape)
-
-
 def structured(arguments: Mapping[str, object], result: object, *, where: str) -> Structured:
     """Return a call from its arguments and result, in which annotations stand for inputs.
 
@@ -132,7 +126,12 @@ def structured(arguments: Mapping[str, object], result: object, *, where: str) -
         name: name if name in outs else written.nested(name, value)
         for name, value in arguments.items()
     }
-    leaves = {name: _described(value) for name, value in written.leaves.items()}
+    leaves = {
+        name: value
+        if isinstance(value, TensorAnnotation | ScalarAnnotation)
+        else tensor(str(value.dtype), *value.shape)
+        for name, value in written.leaves.items()
+    }
     updated = {
         f"{name}_after": (name, one)
         for name, one in leaves.items()

@@ -10,12 +10,7 @@ from typing import Any
 
 from cuassay.errors import ProblemError, UnknownNameError, suggestion
 from cuassay.formats import safetensors_file
-from cuassay.formats.sol.schema import (
-    CustomModel,
-    SafetensorsModel,
-    ScalarModel,
-    WorkloadModel,
-)
+from cuassay.formats.sol.schema import CustomModel, SafetensorsModel, ScalarModel, WorkloadModel
 from cuassay.formats.strict import read_model
 from cuassay.formats.textfile import json_kind, parse_json
 from cuassay.model.axes import resolve, shape_of

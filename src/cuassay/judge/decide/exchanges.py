@@ -80,11 +80,7 @@ class IdleParts:
 
 
 def idle_parts(
-    trial: Trial,
-    candidate: Candidate,
-    run: RunExchanged,
-    checked: Checked,
-    reached: Reached,
+    trial: Trial, candidate: Candidate, run: RunExchanged, checked: Checked, reached: Reached
 ) -> IdleParts:
     """Return the parts of a candidate's Python files in whose place other values do as well.
 
@@ -435,11 +431,7 @@ def _tensors(
 
 
 def _is_right(
-    trial: Trial,
-    case: Case,
-    run: Ran,
-    items: tuple[ResultItem, ...],
-    usual: Sequence[torch.Tensor],
+    trial: Trial, case: Case, run: Ran, items: tuple[ResultItem, ...], usual: Sequence[torch.Tensor]
 ) -> bool:
     """Whether a result is right: near to the usual one, and by truth where it is another one."""
     made = _tensors(trial, run, items, usual)

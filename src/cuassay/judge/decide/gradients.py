@@ -77,10 +77,7 @@ def truth_of(
 
 
 def dependence(
-    problem: Problem,
-    reference: Reference,
-    case: Case,
-    inputs: Mapping[str, torch.Tensor | Scalar],
+    problem: Problem, reference: Reference, case: Case, inputs: Mapping[str, torch.Tensor | Scalar]
 ) -> dict[str, torch.Tensor]:
     """Return the gradients, by input, of a random weighting of every float output.
 

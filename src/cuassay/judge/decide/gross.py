@@ -8,11 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from cuassay.checks.endings.findings import (
-    claims_no_tool,
-    inconclusive_reason,
-    may_lack_memory,
-)
+from cuassay.checks.endings.findings import claims_no_tool, inconclusive_reason, may_lack_memory
 from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from cuassay.checks.registry import DECIDED_BY, LEAST
+from cuassay.judge.decide.gross import PLAIN
 from cuassay.model.outcome import CheckReport, Errored, Failed, Inconclusive, Passed, Skipped
 from cuassay.model.verdict import Decision
 
@@ -57,16 +58,16 @@ def decide_least(
 
     `short` are the codes of checks that had no time, or not for all that they look at; `advice`
     says how a trial gets more. What does not apply to a problem, or was not chosen, is not missing.
+    Where no numbers were judged for want of time, the decision is so already: one reason names all.
     """
-    if decision is not Decision.ACCEPTED or not short:
-        return decision, reason
     decided = {report.code for report in reports if _decided(report)}
     missing = [
         f"{what} ({', '.join(code for code in codes if code in short)})"
         for what, codes in LEAST.items()
         if decided.isdisjoint(codes) and not set(short).isdisjoint(codes)
     ]
-    if not missing:
+    undecided = decision is Decision.INCONCLUSIVE and PLAIN in set(short) - decided
+    if not missing or not (decision is Decision.ACCEPTED or undecided):
         return decision, reason
     told = ", ".join(missing)
     return Decision.INCONCLUSIVE, f"too little was judged for an acceptance, not {told}: {advice}"

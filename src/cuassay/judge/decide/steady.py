@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check
 from cuassay.checks.numeric.determinism import Det001, repeats
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.examine import judge_scenario
-from cuassay.model.effort import Effort
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 
@@ -52,7 +50,11 @@ def steady(
     fresh = dataclasses.replace(scenario, fresh=True)
     if not scenario.fresh and all(shows(fresh) for _ in range(again + _FRESH)):
         return dataclasses.replace(finding, scenario=fresh), True
-    failed, runs = _counted(lambda: shows(scenario), trial.effort, shown)
+    failed, runs = 1 + shown, 2 + shown  # the first run and `shown` more fail, the next does not
+    deadline = time.perf_counter() + trial.effort.marginal_s
+    while runs < trial.effort.marginal_runs and time.perf_counter() < deadline:
+        failed += shows(scenario)
+        runs += 1
     repeated = _repeated(trial, scenario, run)
     seen = f"fails {failed} of {runs} runs on identical inputs"
     return dataclasses.replace(
@@ -66,16 +68,6 @@ def steady(
         scenario=repeated or scenario,
         details=((f"found by {finding.code}", seen), *finding.details),
     ), False
-
-
-def _counted(shows: Callable[[], bool], effort: Effort, shown: int) -> tuple[int, int]:
-    """Return in how many of how many runs it showed: the first and `shown` more, then not."""
-    failed, runs = 1 + shown, 2 + shown
-    deadline = time.perf_counter() + effort.marginal_s
-    while runs < effort.marginal_runs and time.perf_counter() < deadline:
-        failed += shows()
-        runs += 1
-    return failed, runs
 
 
 def _repeated(trial: JudgeTrial, scenario: Scenario, run: RunScenario) -> Scenario | None:

@@ -14,6 +14,7 @@ import dataclasses
 import re
 import sys
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from types import CodeType
@@ -26,6 +27,7 @@ from cuassay.model.reached import Branch, Place, Reached
 from cuassay.model.scope import Unreached
 
 _TEXT = 60  # characters of a test
+_SHARE = 0.5  # of a kernel's traced launches, of which there may be two
 _TRACED = "in launches that the PTX machine traced"
 _UNKNOWN = "a compiler traces code: values of expressions are not known"
 # Compilers compare for quotients and bit operations as well.
@@ -245,20 +247,25 @@ def undecided_in_kernels(
     """Return lines of the kernels with a comparison that came out one way in all traced launches.
 
     Or with a float that had one magnitude in all of them, though it was made of what a caller
-    gives.
+    gives. What few of a kernel's launches ran says little: compilers make variants for some sizes.
     """
+    launches = [one for evidence in executed for one in evidence.launches if not one.inconclusive]
+    of_kernel = Counter(launch.kernel for launch in launches)
     came: dict[tuple[str, int, int, str, bool], set[str]] = {}
-    for evidence in executed:
-        for launch in evidence.launches:
-            for one in () if launch.inconclusive else launch.outcomes:
-                key = one.file, one.line, one.column, one.what, one.compares
-                came.setdefault(key, set()).update(one.values)
+    share: dict[tuple[str, int, int, str, bool], float] = {}
+    for launch in launches:
+        for one in launch.outcomes:
+            key = one.file, one.line, one.column, one.what, one.compares
+            came.setdefault(key, set()).update(one.values)
+            share[key] = share.get(key, 0.0) + bool(one.values) / of_kernel[launch.kernel]
     found: dict[tuple[str, int], Unreached] = {}
     for source in candidate.sources:
         texts = source.text.splitlines()
-        for (file, line, _, _, compares), values in came.items():
+        for key, values in came.items():
+            file, line, _, _, compares = key
             inside = file == PurePosixPath(source.path).name and 0 < line <= len(texts)
-            text = texts[line - 1] if inside and len(values) == 1 else ""
+            known = inside and len(values) == 1 and share[key] >= _SHARE
+            text = texts[line - 1] if known else ""
             # A function of a library compares on the line that calls it.
             says = bool(_COMPARES.search(text)) if compares else bool(text)
             if says and not any(word in text for word in _ENDING):

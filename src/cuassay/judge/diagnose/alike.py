@@ -153,7 +153,11 @@ def same_fault(
     except CuassayError:
         return None
     best: tuple[float, Mutant] | None = None
-    for mutant in _by_kind_in_turns([m for m in mutants if m.kind in CAUSES]):
+    by_kind: dict[str, list[Mutant]] = {}
+    for mutant in mutants:
+        if mutant.kind in CAUSES:
+            by_kind.setdefault(mutant.kind, []).append(mutant)
+    for mutant in in_turns(by_kind.values()):
         if time.monotonic() > until:
             break
         left = _left(trial, mutant, answers)
@@ -286,13 +290,6 @@ def wrong_elements(
         wrong = apart | (ours.isfinite() != right.isfinite())
         if bool(wrong.any()):
             yield spec, wrong
-
-
-def _by_kind_in_turns(mutants: Sequence[Mutant]) -> Iterator[Mutant]:
-    by_kind: dict[str, list[Mutant]] = {}
-    for mutant in mutants:
-        by_kind.setdefault(mutant.kind, []).append(mutant)
-    return in_turns(by_kind.values())
 
 
 def _left(trial: JudgeTrial, mutant: Mutant, answers: Sequence[WrongOutputs]) -> float | None:

@@ -370,11 +370,7 @@ class _Experiments:
         return Cause.FIRST_CALL if said.ruling is Ruling.CONFIRMED else None
 
     def _subject(
-        self,
-        case: Case,
-        *,
-        calls: Sequence[Case] = (),
-        moved: Sequence[tuple[Case, Case]] = (),
+        self, case: Case, *, calls: Sequence[Case] = (), moved: Sequence[tuple[Case, Case]] = ()
     ) -> Subject:
         return Subject(
             problem=self.trial.problem,
@@ -797,11 +793,7 @@ class _Experiments:
         return found
 
     def _answer(
-        self,
-        case: Case,
-        *,
-        run: Callable[[Scenario], Run] | None = None,
-        alone: bool = True,
+        self, case: Case, *, run: Callable[[Scenario], Run] | None = None, alone: bool = True
     ) -> WrongOutputs | None:
         """Return what the candidate gives on a case, None where that cannot be compared.
 

@@ -172,10 +172,7 @@ def convinces(finding: Finding) -> bool:
 
 
 def counterexample_text(
-    problem: Problem,
-    case: Case,
-    finding: Finding,
-    values: Mapping[str, torch.Tensor | Scalar],
+    problem: Problem, case: Case, finding: Finding, values: Mapping[str, torch.Tensor | Scalar]
 ) -> str:
     """Return the minimal failing input as commented Python-like text.
 

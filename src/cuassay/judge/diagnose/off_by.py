@@ -49,9 +49,7 @@ class Relation:
 
 
 def relations(
-    problem: Problem,
-    output: int,
-    seen: Sequence[tuple[Case, torch.Tensor, torch.Tensor]],
+    problem: Problem, output: int, seen: Sequence[tuple[Case, torch.Tensor, torch.Tensor]]
 ) -> Iterator[Relation]:
     """Yield the relations of one output, the simplest first.
 

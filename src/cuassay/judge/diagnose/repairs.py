@@ -151,10 +151,7 @@ def find_repair(
 
 
 def _tried(
-    candidate: Candidate,
-    cause: Cause,
-    ran: frozenset[tuple[str, int]],
-    near: SourceLine | None,
+    candidate: Candidate, cause: Cause, ran: frozenset[tuple[str, int]], near: SourceLine | None
 ) -> Sequence[tuple[Candidate, Repair]]:
     """Return edited candidates in the order in which they are tried.
 

@@ -15,13 +15,7 @@ from cuassay.judge.environment import choose_device
 from cuassay.judge.measure import selection
 from cuassay.judge.measure.choose import choose
 from cuassay.judge.measure.kills import all_mutants
-from cuassay.judge.measure.power import (
-    Measured,
-    benchmark_judge,
-    killed_by_them,
-    measured,
-    planned,
-)
+from cuassay.judge.measure.power import Measured, benchmark_judge, killed_by_them, measured, planned
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import PowerJob

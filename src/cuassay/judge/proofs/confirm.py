@@ -16,9 +16,7 @@ from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.formats.execute import load_reference
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import recorded
-from cuassay.judge.proofs.launch_samples import (
-    MOST_ELEMENTS,
-)
+from cuassay.judge.proofs.launch_samples import MOST_ELEMENTS
 from cuassay.judge.proofs.on_gpu import shown as on_gpu_shown
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer

@@ -17,9 +17,7 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.proofs.confirm import run_again, run_on_gpu
 from cuassay.judge.proofs.equal_reference import equality
-from cuassay.judge.proofs.launch_samples import (
-    Samples,
-)
+from cuassay.judge.proofs.launch_samples import Samples
 from cuassay.judge.proofs.request import request_of
 from cuassay.judge.proofs.sampling import sampled
 from cuassay.judge.run.machine import HostNursery
@@ -32,13 +30,7 @@ from cuassay.model.digest import candidate_digest, sha256_fields
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import ProveJob
 from cuassay.model.problem import Problem
-from cuassay.model.proofs import (
-    LAUNCHES,
-    Proof,
-    ProofEvidence,
-    Property,
-    proofs_of,
-)
+from cuassay.model.proofs import LAUNCHES, Proof, ProofEvidence, Property, proofs_of
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.host.call import Caller
 from cuassay.sandbox.host.nursery import Nursery

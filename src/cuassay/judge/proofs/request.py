@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cuassay.build.machine.prove import packed
-from cuassay.judge.proofs.launch_samples import (
-    LaunchSample,
-    Samples,
-)
+from cuassay.judge.proofs.launch_samples import LaunchSample, Samples
 from cuassay.model.domain import Index, IntegerRange, Lengths, Offsets
 from cuassay.model.dtype import DType
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem, TensorSpec, VarAxis

@@ -10,11 +10,7 @@ from cuassay.build.machine.prove import LIMIT_ELEMENTS
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.named_sizes import named_sizes
 from cuassay.judge.proofs.beyond import plan_beyond, record_beyond
-from cuassay.judge.proofs.launch_samples import (
-    Samples,
-    plan,
-    record,
-)
+from cuassay.judge.proofs.launch_samples import Samples, plan, record
 from cuassay.judge.proofs.request import wanted
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer

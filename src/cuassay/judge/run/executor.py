@@ -31,10 +31,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
-from cuassay.model.trace import (
-    Claim,
-    TimedOut,
-)
+from cuassay.model.trace import Claim, TimedOut
 from cuassay.model.verdict import Lane
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer

@@ -140,10 +140,7 @@ def default_generators(device: torch.device) -> list[torch.Generator]:
 
 
 def run_as_written(
-    fn: Callable[..., object],
-    inputs: Sequence[Value],
-    *,
-    names: Sequence[str] | None = None,
+    fn: Callable[..., object], inputs: Sequence[Value], *, names: Sequence[str] | None = None
 ) -> tuple[torch.Tensor, ...]:
     """Return the outputs of `fn(*inputs)` as they are, in their own dtypes, on copied inputs.
 

@@ -14,13 +14,7 @@ from torch import Tensor
 from cuassay.errors import ReferenceError_
 from cuassay.model.problem import Scalar
 from cuassay.oracle.compare.groups import unravel
-from cuassay.oracle.lift.run import (
-    Hook,
-    default_generators,
-    lift,
-    lift_together,
-    run_as_written,
-)
+from cuassay.oracle.lift.run import Hook, default_generators, lift, lift_together, run_as_written
 from cuassay.oracle.truth.noise import StepHook
 
 Value = Tensor | Scalar

@@ -38,7 +38,9 @@ _HEADS = (
 
 def candidates_section(audit: Audit, *, runs: str = "") -> str:
     """Return the section with its filters and its table, the worst kernels first."""
-    ranked = sorted(audit.results, key=_rank)
+    ranked = sorted(
+        audit.results, key=lambda one: (_ORDER[one.verdict], -(_share(one) or 0.0), one.item.id)
+    )
     shown = ranked[:ROWS]
     heads = "".join(f'<th class="{kind}">{name}</th>' for name, kind in _HEADS)
     rows = "".join(_item(result, runs) for result in shown)
@@ -81,10 +83,6 @@ def anchor(result: AuditResult) -> str:
 def tone(result: AuditResult) -> str:
     """Return the tone of the verdict: good, bad, mid or calm."""
     return _TONES[result.verdict]
-
-
-def _rank(result: AuditResult) -> tuple[int, float, str]:
-    return _ORDER[result.verdict], -(_share(result) or 0.0), result.item.id
 
 
 def _share(result: AuditResult) -> float | None:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cuassay.model.machine import (
-    LaunchEvidence,
-    LineTrace,
-    MachineEvidence,
-    Touch,
-)
+from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence, Touch
 from cuassay.report.clean import clean, one_line
 
 _SOURCE_LINES = 400

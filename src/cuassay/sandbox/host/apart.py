@@ -33,9 +33,7 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.steps import CallOften, Mode
-from cuassay.model.trace import (
-    ScenarioResult,
-)
+from cuassay.model.trace import ScenarioResult
 from cuassay.sandbox.host import kept_kernels
 from cuassay.sandbox.host.apart_execution import ApartExecution
 from cuassay.sandbox.host.apart_memory import raised_in, read_texts

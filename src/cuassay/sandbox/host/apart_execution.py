@@ -28,12 +28,7 @@ from cuassay.model.scenario import (
     Scenario,
 )
 from cuassay.model.steps import CallOften, Mode, ReadState
-from cuassay.model.trace import (
-    ResultItem,
-    StepDone,
-    StepRaised,
-    StepRecord,
-)
+from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
 from cuassay.sandbox.guest.callers.timing import spans
 from cuassay.sandbox.guest.items import DTYPES, digest, host_memory, with_overlaps
 from cuassay.sandbox.guest.memory.placement import byte_of

@@ -15,11 +15,7 @@ import torch
 from cuassay.model import serial
 from cuassay.model.device import CPU
 from cuassay.model.problem import Scalar
-from cuassay.model.trace import (
-    Claim,
-    ResultItem,
-    StepRaised,
-)
+from cuassay.model.trace import Claim, ResultItem, StepRaised
 from cuassay.sandbox.guest.items import DTYPES, host_memory
 from cuassay.sandbox.guest.observe.state_snapshot import TEXT_MOST
 from cuassay.sandbox.guest.transport import aligned_offsets, nbytes

@@ -99,9 +99,7 @@ class Segments:
         return self._ipc
 
     def pack(
-        self,
-        inputs: Mapping[str, torch.Tensor | Scalar],
-        answers: Sequence[torch.Tensor] = (),
+        self, inputs: Mapping[str, torch.Tensor | Scalar], answers: Sequence[torch.Tensor] = ()
     ) -> Package:
         """Copy inputs and answers into shared memory; scalars travel in the message."""
         named = [(k, v.detach()) for k, v in inputs.items() if isinstance(v, torch.Tensor)]
@@ -110,7 +108,10 @@ class Segments:
         offsets, size = aligned_offsets(
             [tensor.numel() * tensor.element_size() for tensor in tensors]
         )
-        entries = [_entry(t, offset) for t, offset in zip(tensors, offsets, strict=True)]
+        entries: list[dict[str, Any]] = [
+            {"dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape), "offset": offset}
+            for t, offset in zip(tensors, offsets, strict=True)
+        ]
         placed = {name: entry for (name, _), entry in zip(named, entries, strict=False)}
         layout = [
             {"name": name, **placed[name]}
@@ -232,11 +233,6 @@ def _rounded(size: int) -> int:
         return whole
     step = whole // 16
     return -(-size // step) * step
-
-
-def _entry(tensor: torch.Tensor, offset: int) -> dict[str, Any]:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return {"dtype": dtype, "shape": list(tensor.shape), "offset": offset}
 
 
 def _typed(content: torch.Tensor, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:

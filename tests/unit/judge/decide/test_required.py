@@ -97,6 +97,19 @@ def test_time_that_ends_after_the_least_of_an_acceptance_changes_nothing() -> No
     ) == (Decision.ACCEPTED, "fine")
 
 
+def test_one_reason_names_all_that_had_no_time_and_another_fault_keeps_its_own() -> None:
+    short = _LEAST
+    made = decide_least(Decision.INCONCLUSIVE, "NUM001", [], short=short, advice="more time")
+    assert all(f"({code}" in made[1] for code in _LEAST)
+    assert decide_least(
+        Decision.INCONCLUSIVE,
+        "a fault of cuassay",
+        [_report(Passed(), clean=1, code="NUM001")],
+        short=short[1:],
+        advice="more time",
+    ) == (Decision.INCONCLUSIVE, "a fault of cuassay")
+
+
 def test_what_does_not_apply_or_was_not_chosen_is_not_missing() -> None:
     only = [_report(Passed(), clean=1, code="NUM001")]
     made = decide_least(Decision.ACCEPTED, "fine", only, short=("DET001",), advice="more time")

@@ -448,16 +448,19 @@ def test_lines_of_kernels_that_no_traced_launch_ran_are_named(
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        ([compared((2, 7, "True"), ran=_RAN)], [(2, "one outcome each time: if (rows == 7) {")]),
-        ([compared((2, 7, "True"), ran=_RAN), compared((2, 7, "False"), ran=_RAN)], []),
-        # Two comparisons of a line are two, one that did not run says nothing.
-        ([compared((2, 7, "True"), (2, 9, "True False"), ran=_RAN)],
+        ([compared((2, 7, "True"), ran=_RAN)] * 2,
          [(2, "one outcome each time: if (rows == 7) {")]),
-        ([compared((2, 7, ""), ran=_RAN)], []),
-        ([compared((4, 5, "1"), ran=_RAN)], [(4, "one outcome each time: x[1] = 0.0f;")]),
-        ([compared((4, 5, "1"), ran=_RAN), compared((4, 5, "0 3"), ran=_RAN)], []),
+        # What few launches ran is a compiler's variant.
+        ([compared((2, 7, "True"), ran=_RAN)] * 2 + [compared(ran=_RAN)] * 3, []),
+        ([compared((2, 7, "True"), ran=_RAN)] * 2 + [compared((2, 7, "False"), ran=_RAN)], []),
+        # Two comparisons of a line are two, one that did not run says nothing.
+        ([compared((2, 7, "True"), (2, 9, "True False"), ran=_RAN)] * 2,
+         [(2, "one outcome each time: if (rows == 7) {")]),
+        ([compared((2, 7, ""), ran=_RAN)] * 2, []),
+        ([compared((4, 5, "1"), ran=_RAN)] * 2, [(4, "one outcome each time: x[1] = 0.0f;")]),
+        ([compared((4, 5, "1"), ran=_RAN)] * 2 + [compared((4, 5, "0 3"), ran=_RAN)], []),
         # What a function of a library compares on the line that calls it
-        ([compared((4, 1, "True"), ran=_RAN)], []),
+        ([compared((4, 1, "True"), ran=_RAN)] * 2, []),
     ],
 )  # fmt: skip
 def test_a_comparison_that_came_out_one_way_in_all_launches_is_named(

@@ -41,11 +41,7 @@ class Recertified:
 @click.option("--kernel", "only", metavar="NAME", help="This kernel alone.")
 @click.pass_context
 def recertify(
-    context: click.Context,
-    *,
-    folder: str | None,
-    judging: Options,
-    only: str | None,
+    context: click.Context, *, folder: str | None, judging: Options, only: str | None
 ) -> None:
     """Check every guarded kernel on the shapes and value ranges it met in production.
 

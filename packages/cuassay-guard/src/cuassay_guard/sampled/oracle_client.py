@@ -48,11 +48,7 @@ class OracleProcess:
         self._buffer = b""
 
     def ask(
-        self,
-        request: OracleRequest,
-        tensors: dict[str, Sequence[Tensor]],
-        *,
-        timeout_s: float,
+        self, request: OracleRequest, tensors: dict[str, Sequence[Tensor]], *, timeout_s: float
     ) -> Judgement:
         """Return the judgement of one call. Raises OracleGoneError.
 

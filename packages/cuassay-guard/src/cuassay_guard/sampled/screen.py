@@ -49,7 +49,11 @@ def screened(got: Tensor, want: Tensor) -> Tensor:
         return _padded([(got != want).sum().double()], want.device)
     if want.numel() == 0:
         return _padded([], want.device)
-    got, want, eps = _wide(got, want)
+    if want.is_complex():
+        got, want = torch.view_as_real(got), torch.view_as_real(want)
+    eps = torch.finfo(want.dtype).eps
+    wide = torch.float64 if want.dtype == torch.float64 else torch.float32
+    got, want = got.to(wide), want.to(wide)
     odd = (got.isnan() != want.isnan()) | (got.isinf() != want.isinf())
     odd |= want.isinf() & (got != want)
     both = got.isfinite() & want.isfinite()
@@ -68,14 +72,6 @@ def screened(got: Tensor, want: Tensor) -> Tensor:
         ((error / spacing) * weight).sum().abs() / (weight.square().sum().sqrt() + tiny),
     ]
     return _padded([number.double() for number in found], want.device)
-
-
-def _wide(got: Tensor, want: Tensor) -> tuple[Tensor, Tensor, float]:
-    if want.is_complex():
-        got, want = torch.view_as_real(got), torch.view_as_real(want)
-    eps = torch.finfo(want.dtype).eps
-    wide = torch.float64 if want.dtype == torch.float64 else torch.float32
-    return got.to(wide), want.to(wide), eps
 
 
 def _relative(error: Tensor, value: Tensor, axis: int, tiny: float) -> Tensor:

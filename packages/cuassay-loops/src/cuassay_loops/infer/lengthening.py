@@ -31,14 +31,7 @@ class Longer:
 
 
 def measure_lengths(
-    kernel: Kernel,
-    ops: Operators,
-    *,
-    kv_heads: int,
-    group: int,
-    dim: int,
-    longest: int,
-    seed: int,
+    kernel: Kernel, ops: Operators, *, kv_heads: int, group: int, dim: int, longest: int, seed: int
 ) -> Longer:
     """Call the kernel on contexts from 64 tokens to `longest`. Raises KernelFault."""
     lengths = [64]

@@ -37,6 +37,8 @@ _NVCC = (
 )  # fmt: skip
 _NVRTC = "__CUDACC_RTC__"
 _NOT_NVRTC = re.compile(rf"#\s*if\s+!\s*defined\s*\(?\s*{_NVRTC}\b")
+_NEGATED = re.compile(rf"!\s*defined\s*\(?\s*{_NVRTC}\s*\)?")
+_TYPES = re.compile(r"(?:\s|//[^\n]*\n|using\s+\w+\s*=[^;{}]*(?:\{[^{}]*\})?[^;{}]*;)+")
 _TIMEOUT_S = 60.0
 
 
@@ -112,9 +114,12 @@ class _Own:
             parts, place = [], 0
             found = directives(text)
             for index, token in enumerate(found):
+                new: str | None
                 bare = self._nvrtc and _NOT_NVRTC.match(token.text)
                 if bare and _has_no_else(found[index:]):
-                    new: str | None = "#if 1"  # what the host alone needs is left out later
+                    new = "#if 1"  # what the host alone needs is left out later
+                elif self._nvrtc and _chooses_types(text, found[index:]):
+                    new = _NEGATED.sub("1", token.text)  # the host hands over types of its form
                 else:
                     new = self._directive(token.text, path.parent)
                 if new is not None:
@@ -160,3 +165,16 @@ def _has_no_else(directives_on: Sequence[Token]) -> bool:
         if depth == 0:
             return True
     return False
+
+
+def _chooses_types(text: str, directives_on: Sequence[Token]) -> bool:
+    """Whether a conditional begins here that gives types other names for NVRTC than for nvcc."""
+    if not _NEGATED.search(directives_on[0].text) or len(directives_on) < 3:
+        return False
+    opening, middle, end = directives_on[:3]
+    words = [one.text.lstrip("# \t") for one in (opening, middle, end)]
+    parts = zip(words, ("if", "else", "endif"), strict=True)
+    if not all(word.startswith(start) for word, start in parts):
+        return False
+    bodies = text[opening.end : middle.start], text[middle.end : end.start]
+    return all(_TYPES.fullmatch(one) for one in bodies)

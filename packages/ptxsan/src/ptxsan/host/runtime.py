@@ -379,7 +379,7 @@ class Runtime:
             (ctypes.CFUNCTYPE(pointer, pointer, ctypes.POINTER(size)), self._symbol),
             (ctypes.CFUNCTYPE(integer, pointer, ctypes.POINTER(integer)), self._attributes),
             (ctypes.CFUNCTYPE(integer, pointer, integer, size), self._resident),
-            (ctypes.CFUNCTYPE(integer, ctypes.POINTER(Texels)), self._textured),
+            (ctypes.CFUNCTYPE(integer, ctypes.POINTER(Texels)), lambda t: executor.textured(t[0])),
             (ctypes.CFUNCTYPE(None, ctypes.c_uint64), executor.untextured),
             (ctypes.CFUNCTYPE(integer, number, integer), self._resume),
             (ctypes.CFUNCTYPE(integer, number, integer), self._settle),
@@ -618,9 +618,6 @@ class Runtime:
     def _noted(self, what: int, error: int, text: bytes, file: bytes | None, line: int) -> None:
         with self._lock:
             self._executor.noted(Noted(what), error, text.decode(), _place(file, line))
-
-    def _textured(self, texels: Any) -> int:
-        return self._executor.textured(texels[0])
 
     def _symbol(self, address: int, nbytes: Any) -> int | None:
         try:

@@ -21,14 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from ptxsan.host.tokens import (
-    Kind,
-    Token,
-    closing,
-    closing_angle,
-    split_commas,
-    tokenize,
-)
+from ptxsan.host.tokens import Kind, Token, closing, closing_angle, split_commas, tokenize
 
 _CLASS_KEYS = frozenset({"class", "struct", "union", "enum"})
 _ACCESS = frozenset({"public", "private", "protected"})

@@ -370,11 +370,7 @@ def _read_first(execution: Execution, regions: set[Allocation]) -> bool:
 
 
 def _in_order(
-    law: L.LaunchLaw,
-    safe: _Safe,
-    solver: Solver,
-    also: Sequence[Mapping[str, int]],
-    values: Bounds,
+    law: L.LaunchLaw, safe: _Safe, solver: Solver, also: Sequence[Mapping[str, int]], values: Bounds
 ) -> tuple[Order | None, Answer]:
     """Answer whether the threads of a launch whose memory is safe are in order."""
     try:

@@ -28,6 +28,7 @@ from ptxsan.runtime.raw import (
 )
 
 B4, B4_PADDED, B6_PADDED = 13, 14, 15
+WIDE = 4  # the swizzle that keeps 32 bytes together in rows of 128
 # where `chunk` writes, behind the results of an access
 C_SHARED, C_GLOBAL, C_LOW, C_HIGH = 64, 72, 80, 84
 
@@ -129,7 +130,12 @@ def is_valid(tile: int) -> bool:
     size = 1 if kind == B4 else element_bytes(kind)
     if kind >= B4 and not _packs_well(tile, kind):
         return False
-    if rank > 5 or size == 0 or load_u8(tile + L.T_INTERLEAVE) or load_u8(tile + L.T_SWIZZLE) > 3:
+    if (
+        rank > 5
+        or size == 0
+        or load_u8(tile + L.T_INTERLEAVE)
+        or load_u8(tile + L.T_SWIZZLE) > WIDE
+    ):
         return False
     if load_u64(tile + L.T_BASE) & 15:
         return False
@@ -139,7 +145,8 @@ def is_valid(tile: int) -> bool:
     if not (_valid_columns(tile, rank) if load_u8(tile + L.T_IM2COL) else _valid_box(tile, rank)):
         return False
     row = box_of(tile, 0) // 2 if kind == B4 else row_bytes(tile)
-    span = 16 << load_u8(tile + L.T_SWIZZLE)
+    mode = load_u8(tile + L.T_SWIZZLE)
+    span = 128 if mode == WIDE else 16 << mode
     return row % 16 == 0 and (span == 16 or row <= span)
 
 
@@ -232,7 +239,9 @@ def chunk(entry: int, shared: int, number: int, out: int) -> None:
     width = load_u32(tile + L.T_SIZES)
     low = min(max(0, -first), 16 // size) * bits // 8
     high = min(max(0, width - first), 16 // size) * bits // 8 if inside else 0
-    store_u64(out + C_SHARED, swizzled(shared + 16 * number, 16 << load_u8(tile + L.T_SWIZZLE)))
+    mode, at = load_u8(tile + L.T_SWIZZLE), shared + 16 * number
+    turned = at ^ (at >> 7 & 3) << 5 if mode == WIDE else swizzled(at, 16 << mode)
+    store_u64(out + C_SHARED, turned)
     store_u64(out + C_GLOBAL, place)
     store_u32(out + C_LOW, low if low < high else 0)
     store_u32(out + C_HIGH, high if low < high else 0)

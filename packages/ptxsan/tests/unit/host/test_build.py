@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptxsan import nvrtc
-from ptxsan.host.build import runtime_library
+from ptxsan.host.build import Options, compile_unit, runtime_library
 
 pytestmark = pytest.mark.skipif(
     shutil.which("g++") is None or not nvrtc.available(), reason="needs g++ and CUDA's headers"
@@ -42,3 +42,18 @@ def test_the_runtime_is_called_where_nvidias_is_loaded_too(tmp_path: Path) -> No
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
+
+
+def test_kernels_of_deep_types_are_compiled_and_functions_of_their_names_are_none(
+    tmp_path: Path,
+) -> None:
+    deep = "A<" * 300 + "int" + ">" * 300
+    (tmp_path / "k.cu").write_text(
+        "template <class T> struct A { using Type = T; };\n"
+        "namespace inner { template <class T> __global__ void k(int* x) { x[0] = sizeof(T); } }\n"
+        f"template <class T> void k(int* x) {{ inner::k<T><<<1, 1>>>(x); }}\n"
+        f"void run(int* x) {{ k<{deep}>(x); }}\n"
+    )
+    found = compile_unit(tmp_path / "k.cu", tmp_path / "made", Options())
+    assert len(found.names) == 1
+    assert all(f".entry {name}(" in found.ptx for name in found.names.values())

@@ -8,9 +8,7 @@ import pytest
 
 from ptxsan import nvrtc
 from ptxsan.errors import CompileError
-from ptxsan.host import device
 from ptxsan.host.device import compile_device
-from ptxsan.nvrtc import compile_named
 
 pytestmark = pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
 
@@ -34,9 +32,9 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
 
     def counted(source: str, expressions: Sequence[str], **options: object) -> object:
         found.append(expressions)
-        return compile_named(source, expressions, **options)  # type: ignore[arg-type]
+        return nvrtc.compile_named(source, expressions, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(device, "compile_named", counted)
+    monkeypatch.setattr("ptxsan.host.device.compile_named", counted)
     return found
 
 

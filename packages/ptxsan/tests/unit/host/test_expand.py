@@ -84,3 +84,16 @@ def test_what_a_program_leaves_out_for_nvrtc_is_there_where_nothing_stands_for_i
     assert "int kept;" in expanded
     assert "int by_nvrtc;" in expanded
     assert "by_nvcc" not in expanded
+
+
+def test_types_of_arguments_are_the_hosts_where_a_header_has_others_for_nvrtc(
+    tmp_path: Path,
+) -> None:
+    condition = "#if (__CUDACC_VER_MAJOR__ >= 12) && !defined(__CUDACC_RTC__)\n"
+    types = condition + "using Map = CUtensorMap;  // 128\n#else\n"
+    types += "using Map = struct alignas(64) { char bytes[128]; };\n#endif\n"
+    code = condition + "int where() { return 1; }\n#else\nint where() { return 2; }\n#endif\n"
+    text = _expanded(tmp_path, types + code, nvrtc=True)
+    assert "using Map = CUtensorMap;" in text
+    assert "alignas(64)" not in text
+    assert "return 2;" in text

@@ -42,16 +42,17 @@ ret;
 
 
 def _loaded(
-    element: str, elements: int, column: int, row: int
+    element: str, elements: int, column: int, row: int, *, swizzle: int = 0, atom: int = 16
 ) -> tuple[MachineReport, np.ndarray, np.ndarray]:
     """Return the report, the tile, and the tensor's rows: 256 elements each, seen as bytes."""
-    bits = 6 if element.startswith("b6") else 4
+    bits = 8 if element == "u8" else 6 if element.startswith("b6") else 4
     x = np.random.default_rng(7).integers(1, 256, (_ROWS, 256 * bits // 8), dtype=np.uint8)
     line = elements // 2 if element == "b4x16" else elements
     y = buffer_of(np.zeros(_BOX_ROWS * line, np.uint8))
     tensor = TensorMap(
         pointer=Pointer(buffer=buffer_of(x)), element=element, sizes=(256, _ROWS),
         strides=(x.shape[1],), box=(elements, _BOX_ROWS),
+        swizzle=swizzle, atom=atom,
     )  # fmt: skip
     text = _LOAD.replace("BYTES", str(_BOX_ROWS * line))
     text = text.replace("COLUMN", str(column)).replace("ROW", str(row))
@@ -96,3 +97,19 @@ def test_padded_elements_come_128_at_a_time() -> None:
 def test_a_line_of_packed_pairs_is_a_multiple_of_16_bytes() -> None:
     with pytest.raises(MachineError, match="8 bytes of innermost box"):
         _loaded("b4x16", 16, 0, 0)
+
+
+@pytest.mark.parametrize("atom", [16, 32])
+def test_rows_of_128_bytes_are_turned_in_pieces_of_16_or_32(atom: int) -> None:
+    report, tile, x = _loaded("u8", 128, 64, 1, swizzle=128, atom=atom)
+    assert (report.inconclusive, report.findings) == (None, ())
+    pieces = x[1 : 1 + _BOX_ROWS, 64:192].reshape(_BOX_ROWS, 128 // atom, atom)
+    # CUTLASS: Swizzle<3, 4, 3> and Swizzle<2, 5, 2> of addresses
+    turned = [[one[place ^ row % (128 // atom)] for place in range(len(one))]
+              for row, one in enumerate(pieces)]  # fmt: skip
+    np.testing.assert_array_equal(tile, np.reshape(turned, (_BOX_ROWS, 128)))
+
+
+def test_what_stays_together_in_a_swizzle_is_16_or_32_bytes() -> None:
+    with pytest.raises(MachineError, match="32 bytes kept together"):
+        _loaded("u8", 64, 0, 0, swizzle=64, atom=32)

@@ -82,7 +82,9 @@ class Hollow(UntracedMode):
             return func(*args, **named)
         if not made and hollow:
             self._end(f"{schema.name} asks for a number")
-        return pytree.tree_map_only(torch.Tensor, self._like, sizes)
+        return pytree.tree_map_only(
+            torch.Tensor, lambda meta: self.tensor(meta.shape, meta.dtype, meta.stride()), sizes
+        )
 
     def _end(self, why: str) -> None:
         self.ended = self.ended or why[:400]
@@ -92,9 +94,6 @@ class Hollow(UntracedMode):
         if tensor.layout is not torch.strided or tensor.device.type != "cpu":
             return False
         return tensor.untyped_storage().data_ptr() in self._kept
-
-    def _like(self, meta: torch.Tensor) -> torch.Tensor:
-        return self.tensor(meta.shape, meta.dtype, meta.stride())
 
     def _written(self, func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Return what an operation writes into, without writing; it is hollow from now on."""

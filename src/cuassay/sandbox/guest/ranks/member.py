@@ -113,11 +113,7 @@ class Member:
     """Serves where the ranks meet; the port of its process group."""
 
     def __init__(
-        self,
-        channel: Connection,
-        place: Place,
-        function: Callable[..., object],
-        problem: Problem,
+        self, channel: Connection, place: Place, function: Callable[..., object], problem: Problem
     ) -> None:
         self._channel, self._place, self._problem = channel, place, problem
         self._function = function

@@ -421,16 +421,16 @@ def test_a_part_of_the_code_comes_to_another_value_in_one_call(cpu: Nursery) -> 
     assert torch.equal(tensor(run, 7), torch.arange(10.0) * 2 + 1)
 
 
-@pytest.mark.parametrize("first", ["pass", "gc.collect(1)", "gc.collect()"])
-def test_a_tensor_that_calls_keep_is_spoiled_in_one_call(cpu: Nursery, first: str) -> None:
+@pytest.mark.parametrize("last", ["pass", "gc.collect(1)", "gc.collect()"])
+def test_a_tensor_that_calls_keep_is_spoiled_in_one_call(cpu: Nursery, last: str) -> None:
     source = f"""
 TABLE, KEPT = [], {{}}
 def run(x):
-    {first}  # ages what earlier calls keep
     if not TABLE:
         TABLE.append(torch.arange(10.0))
     if not torch.equal(KEPT.get("x", TABLE[0] - 1.0), x):
         KEPT["x"], KEPT["y"] = x.clone(), x * 2.0 + TABLE[0]
+    {last}  # ages what calls keep
     return KEPT["y"].clone()
 """
     call = Call(slot="a", result="r")

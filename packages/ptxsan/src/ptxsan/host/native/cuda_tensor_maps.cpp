@@ -15,6 +15,8 @@ constexpr int kMostRank = 5;
 constexpr std::uint32_t kTypes[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 11, 12, 13, 14, 15};
 constexpr int kBits[] = {8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 8, 8};  // of a tile
 constexpr int kKnownTypes = sizeof kTypes / sizeof kTypes[0];
+// Chunks of 32 bytes keep together in rows of 128: CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B.
+constexpr int kWide = 4;
 constexpr std::size_t kSizes = 16, kSwizzle = 37, kFill = 38, kStrides = 40, kBox = 72, kSteps = 82;
 constexpr std::size_t kIm2col = 87, kLower = 88, kUpper = 94, kChannels = 100, kPixels = 102;
 
@@ -37,11 +39,12 @@ void put(unsigned char* map, std::size_t at, T value) {
 // What both kinds of a map have in common; `row` is the bytes of an innermost line of a tile.
 CUresult encode(CUtensorMap* target, const Encoded& one, std::uint64_t row) {
   if (one.type >= kKnownTypes || one.interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
-      one.swizzle > CU_TENSOR_MAP_SWIZZLE_128B) {
+      one.swizzle > kWide) {
     note(kUncovered, cudaSuccess, "a tensor map that is interleaved, or of a newer swizzle");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  const std::uint64_t swizzled = one.swizzle ? 16ull << one.swizzle : 0;
+  const std::uint64_t swizzled =
+      one.swizzle == kWide ? 128 : one.swizzle ? 16ull << one.swizzle : 0;
   if (one.rank < 1 || one.rank > kMostRank || reinterpret_cast<std::uintptr_t>(target) % 64 ||
       reinterpret_cast<std::uintptr_t>(one.address) % 16 || row % 16 || (swizzled && row > swizzled))
     return CUDA_ERROR_INVALID_VALUE;
