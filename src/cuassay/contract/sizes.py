@@ -177,18 +177,17 @@ def _with_rules(
 def _base(problem: Problem, acceptor: Acceptor) -> Case | None:
     """Return a case of the problem's own smallest workload that the reference accepts.
 
-    Where its run is a long loop, sizes in the same proportions at which it is shorter.
+    Where its run is a long loop, or where it is too large to be run with the data that the
+    reference reads, sizes in the same proportions that are smaller.
     """
     listed = [workload_sizes(problem, workload) for workload in problem.workloads]
     for sizes in sorted(listed, key=lambda sizes: elements(problem, sizes))[:3]:
         own = own_case(problem, sizes, seed=1, label="a workload's sizes")
-        for part in () if acceptor.is_short(own) else shares_of(problem, sizes):
-            smaller = acceptor.settle(dataclasses.replace(own, axes=part))
-            if smaller is not None:
-                return smaller
-        case = acceptor.settle(own)
-        if case is not None:
-            return case
+        parts = list(shares_of(problem, sizes))
+        for part in [sizes, *parts] if acceptor.is_short(own) else [*parts, sizes]:
+            case = acceptor.settle(dataclasses.replace(own, axes=part))
+            if case is not None:
+                return case
     return None
 
 
@@ -223,6 +222,9 @@ def _learn_axis(acceptor: Acceptor, base: Case, axis: VarAxis) -> tuple[SizeFact
     if not accepted:
         return None, seen
     accepted.append(own)
+    listed = _all_sizes(acceptor.problem, axis.name)
+    if own not in listed:  # `base` is smaller than all workloads, whose sizes are taken, too
+        accepted.extend(listed)
     step, least = math.gcd(*accepted), min(accepted)
     if any(size % step == 0 and size > least for size in refused):
         return OnlySizes(axis=axis.name, sizes=tuple(sorted(accepted))), seen

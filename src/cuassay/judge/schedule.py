@@ -43,10 +43,10 @@ class Schedule:
         """
         free = [one for one in self._beside if one.needs.split is Split.ANY_SIDE]
 
-        def turn(check: Check) -> tuple[bool, bool, bool]:
+        def turn(check: Check) -> tuple[float, bool, bool]:
             decides = check.needs.when is When.DECISIVE
-            needed = decides and check.worth > Check.worth
-            return not needed, check.needs.when is not When.EARLY, not decides
+            needed = check.worth if decides and check.worth > Check.worth else 0.0
+            return -needed, check.needs.when is not When.EARLY, not decides
 
         return tuple(sorted(free, key=turn))
 

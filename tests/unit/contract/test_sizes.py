@@ -20,6 +20,7 @@ from cuassay.contract.facts import (
 from cuassay.contract.sizes import learn_sizes
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.constraints import constraint_holds
+from cuassay.inputs.geometry import legal
 from cuassay.judge.domain import KnownCases
 from cuassay.judge.plan.smoke import smallest_case, smoke
 from cuassay.model.axes import resolve
@@ -242,6 +243,31 @@ def test_a_listed_size_with_a_long_loop_is_taken_and_no_run_with_data_follows(
     assert not acceptor.is_short(case)
     shorter = dataclasses.replace(case, axes={**listed, "rows": 256})
     assert acceptor.settle(shorter) is None  # nobody says that the reference takes this one
+
+
+def test_sizes_are_learnt_below_workloads_too_large_for_the_data_that_a_reference_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mixture of experts skips those without tokens; its weights alone are 13 GB."""
+    monkeypatch.setattr("cuassay.contract.accept._REAL_LIMIT", {"cpu": 1 << 17, "cuda": 1 << 17})
+    text = """def run(x):
+    assert x.numel() < 1 << 18, "the whole workload was made"
+    assert x.shape[0] <= x.shape[1], "fewer columns than rows"
+    return x * 2 if bool((x == x).any()) else x
+"""
+    problem = foreign(
+        tmp_path,
+        text,
+        axes=("rows", "cols"),
+        inputs=_MATRIX,
+        output=("rows", "cols"),
+        sizes=({"rows": 1024, "cols": 4096},),
+    )
+    learnt, facts = learn_sizes(Acceptor(problem, load_reference(problem), device=CPU))
+    assert facts
+    assert legal(learnt, {"rows": 2, "cols": 7})
+    assert legal(learnt, {"rows": 1024, "cols": 4096})  # what a workload lists stays legal
+    assert not legal(learnt, {"rows": 8, "cols": 4})
 
 
 @pytest.mark.parametrize(("steps", "sizes"), [(10, 4), (300, 2)])

@@ -57,9 +57,10 @@ _TURNS_BESIDE_RANKS = 256
 # A late rank's kernel stops so often, at barriers and in loops, and so long: meanwhile another rank
 # ends its call and begins the next one.
 _LATE_PAUSES, _LATE_PAUSE_S = 24, 0.05
-# Between two looks at memory of other ranks. Each doubles the pause while nothing changes: a rank
-# that waits for long takes so little of a processor that it is told from one that computes.
-_LEAST_PAUSE_S, _MOST_PAUSE_S = 0.0002, 0.1
+# Between two looks at memory of other ranks. While nothing changes each is a little longer, about a
+# twentieth of what was waited: a rank that waits for long takes so little of a processor that it is
+# told from one that computes, and one that waits shortly goes on at once.
+_LEAST_PAUSE_S, _MOST_PAUSE_S, _PAUSE_GROWS = 0.0002, 0.1, 1.05
 _FATAL = {
     "deadlock": "the launch timed out and was terminated",
     "trap": "unspecified launch failure",
@@ -111,7 +112,8 @@ class _OtherRanks:
             self.pauses -= 1
             time.sleep(_LATE_PAUSE_S)
             return True
-        self._pause_s = _LEAST_PAUSE_S if moved else min(2 * self._pause_s, _MOST_PAUSE_S)
+        longer_s = min(_PAUSE_GROWS * self._pause_s, _MOST_PAUSE_S)
+        self._pause_s = _LEAST_PAUSE_S if moved else longer_s
         time.sleep(self._pause_s)
         return True
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
-from cuassay.checks.needs import Group, Needs, Split
+from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.numeric.common import message, one_by_one, worst_statistic
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.checks.plain_first import measured, with_scalars
@@ -83,7 +83,8 @@ class Mem004(Check):
     title = "What no output depends on does not matter"
     cause = Cause.UNDEFINED_READ
     classes = ("M7", "L8", "L9")
-    needs = Needs(split=Split.ANY_SIDE, group=Group.MEMORY)
+    worth = 1.5  # it is cheap, and what lies behind lengths no other check spoils
+    needs = Needs(when=When.DECISIVE, split=Split.ANY_SIDE, group=Group.MEMORY)
     severity = Severity.CRITICAL
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

@@ -36,7 +36,7 @@ _SAMPLED = 12  # elements of a tensor that are noted
 _MACHINE = find_spec("ptxsan")
 _FOREIGN = tuple(
     os.path.dirname(module) + os.sep
-    for module in (torch.__file__, os.__file__, __file__, _MACHINE and _MACHINE.origin)
+    for module in (torch.__file__, os.__file__, __file__, _MACHINE.origin if _MACHINE else None)
     if module
 )
 _OWN = os.path.dirname(os.path.abspath(dispatch_modes.__file__)) + os.sep
