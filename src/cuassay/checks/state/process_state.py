@@ -29,8 +29,9 @@ _PURPOSES = ("small", "numeric")
 _LEAK_BYTES = 128 * 1024  # that memory grows by in each of two long spans of calls
 _GARBAGE = 100.0  # objects in circles a call: 7 calls then make the collector look at all new ones
 # Objects that each call leaves in each of two spans of so many calls. The first two dozen calls of
-# a kernel leave some for good: what Python and torch keep of a call site.
-_OBJECTS, _SPAN = 0.9, 16
+# a kernel leave some for good (what Python and torch keep of a call site), and a history that ends
+# at a hundred or 128 calls grows until then: the last span lies behind that.
+_OBJECTS, _SPAN = 0.9, 64
 _LEAK_ELEMENTS = 1 << 18  # of a case on which calls are repeated, at most
 
 

@@ -251,10 +251,11 @@ def test_what_grows_with_the_number_of_calls_is_a_condition() -> None:
 @pytest.mark.parametrize(
     ("objects", "last", "kept"),
     [
-        ((500, 502, 504, 544, 584), 40, True),
-        ((500, 502, 504, 504, 504), 40, False),  # built once
-        ((500, 502, 504, 524, 544), 40, False),  # at every other call
-        ((0, 0, 0, 0, 0), 40, False),  # nobody counted
+        ((500, 502, 504, 584, 664), 80, True),
+        ((500, 502, 504, 504, 504), 80, False),  # built once
+        ((500, 502, 504, 544, 584), 80, False),  # at every other call
+        ((0, 0, 0, 0, 0), 80, False),  # nobody counted
+        ((500, 502, 504, 544, 584), 40, False),  # a history of the last hundred grows so far
         ((500, 502, 506, 515, 525), 8, False),  # what a call site keeps of its first calls
     ],
 )
