@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
+
+import pytest
 
 _ROOT = Path(__file__).resolve().parents[2]
 _TESTS = {  # of each package: where its tests begin
@@ -32,3 +35,15 @@ def test_source_files_without_a_test_at_their_place_do_not_become_more() -> None
         "write one beside the module that you added, such as "
         f"{_TESTS['src/cuassay']}/report/test_rules.py for src/cuassay/report/rules.py"
     )
+
+
+def test_every_folder_of_tests_is_collected(pytestconfig: pytest.Config) -> None:
+    """pytest passes over folders of some names, `build` and `dist` among them, without a word."""
+    passed_over = pytestconfig.getini("norecursedirs")
+    folders = {
+        folder
+        for tests in pytestconfig.getini("testpaths")
+        for file in (_ROOT / tests).rglob("test_*.py")
+        for folder in file.parent.relative_to(_ROOT / tests).parts
+    }
+    assert not [one for one in folders if any(fnmatch(one, name) for name in passed_over)]

@@ -63,9 +63,10 @@ class Code:
 
 def decides(ins: Instruction) -> bool:
     """Whether an instruction chooses: a comparison, or an integer minimum or maximum."""
-    if ins.base == "setp":
+    row = isa.row(ins)
+    if row.compares:
         return not ins.parts[-1].endswith("x2") and ins.operands[0] != Register("_")
-    return ins.base in ("min", "max") and ins.parts[-1] in INTEGERS
+    return row.chooses and ins.parts[-1] in INTEGERS
 
 
 def outcome_at(program: Program, site: int) -> int:
@@ -189,7 +190,7 @@ def _executed(cx: Emit, ins: Instruction, emitter: registry.Emitter) -> None:
     Threads of the host that run blocks at once then store the same.
     """
     place = ""
-    if decides(ins) and ins.base != "setp":  # the result may take the place of an operand
+    if decides(ins) and isa.row(ins).chooses:  # the result may take the place of an operand
         type_ = ins.parts[-1]
         a, b = cx.read(ins.operands[1], type_), cx.read(ins.operands[2], type_)
         less = cx.let(f"icmp {'s' if is_signed(type_) else 'u'}lt i{a.width} {a.bits}, {b.bits}")
@@ -198,7 +199,7 @@ def _executed(cx: Emit, ins: Instruction, emitter: registry.Emitter) -> None:
         at = cx.let(f"add i64 {at}, {outcome_at(cx.program, cx.site)}")
         place = cx.let(f"select i1 {same}, i64 {len(cx.program.blocks)}, i64 {at}")
     algebra.emit(cx, ins, emitter)
-    if decides(ins) and ins.base == "setp":
+    if decides(ins) and isa.row(ins).compares:
         to = ins.operands[0]
         held = cx.read(to.first if isinstance(to, Pair) else to, "pred")
         at = cx.let(f"zext i1 {held.bits} to i64")

@@ -119,6 +119,8 @@ class Row:
     `objects`: it names an mbarrier or completes on one; `clocks`: vector clocks have to be kept;
     `discards`: what memory held is lost; `fetches`: the result is what textures, surfaces or tensor
     memory hold; `tensor`: it works on tensor memory;
+    `compares`: the result is whether a comparison holds; `chooses`: it is one of two operands, by
+    which is smaller;
     `near`: shared addresses go into fields of descriptors, and so have to be small; `part`: where
     the result's type is spelt.
     """
@@ -145,6 +147,8 @@ class Row:
     fetches: bool = False
     tensor: bool = False
     discards: bool = False
+    compares: bool = False
+    chooses: bool = False
     part: int = -1
     arch: int = 50
     family: bool = False
@@ -180,7 +184,8 @@ _COPY: dict[str, Any] = {"result": _N, "memory": Memory.COPY, "steers": (ALL,), 
 TABLE: tuple[Row, ...] = (
     # integers
     *_rows("add", "sub", sums=True, defined=Defined.HALVES),
-    *_rows("addc", "subc", "neg", "abs", "min", "max", defined=Defined.HALVES),
+    *_rows("addc", "subc", "neg", "abs", defined=Defined.HALVES),
+    *_rows("min", "max", defined=Defined.HALVES, chooses=True),
     *_rows("mul", defined=Defined.HALVES, cost=2),
     *_rows("mad", sums=True, cost=2),
     *_rows("madc", "mul24", "mad24", "sad", cost=2),
@@ -200,7 +205,7 @@ TABLE: tuple[Row, ...] = (
     *_rows("copysign"),
     *_rows("testp", result=_P),
     # comparisons and selections
-    *_rows("setp", result=_P),
+    *_rows("setp", result=_P, compares=True),
     *_rows("set", part=-2),
     *_rows("selp", shadow=Shadow.MOVED, defined=Defined.BYTES, copies=True),
     *_rows("slct", shadow=Shadow.MOVED, defined=Defined.BYTES, copies=True, part=-2),

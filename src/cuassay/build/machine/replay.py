@@ -250,6 +250,7 @@ def _outcomes(module: Module, kernel: str, report: MachineReport) -> tuple[Outco
     What follows from the launch's own geometry and constants is the same in each launch like it. A
     place that became several instructions of one kind, as an unrolled loop does, is one.
     """
+    from ptxsan import isa
     from ptxsan.dataflow import definitions, uses
     from ptxsan.syntax import Address, Symbol
 
@@ -285,7 +286,7 @@ def _outcomes(module: Module, kernel: str, report: MachineReport) -> tuple[Outco
             else:
                 continue
             # One compiler writes `a < b`, the next `not (a >= b)`.
-            compares = one.base == "setp"
+            compares = isa.row(one).compares
             order = "" if not compares else "eq" if {"eq", "ne"} & {*one.parts} else "order"
             what = f"{one.base} {order} {one.parts[-1]}"
             file = source.file.rpartition("/")[2][:_TEXT]

@@ -166,7 +166,6 @@ def test_a_tensor_map_of_hardware_is_read(
         bytes(64),
         _written(0x46312 | 1 << 11, (32, 0), (255, 39, 0), (63, 7)),  # interleaved
         _written(0x46312 | 1 << 16, (32, 0), (255, 39, 0), (63, 7)),  # no zeros outside
-        _written(0x46312 | 15 << 7, (32, 0), (255, 39, 0), (63, 7)),  # elements of 6 bits
     ],
 )
 def test_what_is_no_tensor_map_or_another_one_is_not_read(raw: bytes) -> None:

@@ -33,7 +33,10 @@ _MOST_OPS, _MOST_LINES = 700, 250  # a record may have 1024 facts
 _LARGEST = 1 << 22  # elements of a tensor that is sketched
 _SAMPLED = 12  # elements of a tensor that are noted
 # The PTX machine need not be loaded to be known: a launch of a rank that waits is inside of it.
-_MACHINE = find_spec("ptxsan")
+try:
+    _MACHINE = find_spec("ptxsan")
+except ModuleNotFoundError:  # a finder may say so itself
+    _MACHINE = None
 _FOREIGN = tuple(
     os.path.dirname(module) + os.sep
     for module in (torch.__file__, os.__file__, __file__, _MACHINE.origin if _MACHINE else None)
