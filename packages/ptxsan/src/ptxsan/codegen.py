@@ -189,8 +189,8 @@ def _executed(cx: Emit, ins: Instruction, emitter: registry.Emitter) -> None:
 
     Threads of the host that run blocks at once then store the same.
     """
-    place = ""
-    if decides(ins) and isa.row(ins).chooses:  # the result may take the place of an operand
+    place, noted = "", decides(ins)
+    if noted and isa.row(ins).chooses:  # the result may take the place of an operand
         type_ = ins.parts[-1]
         a, b = cx.read(ins.operands[1], type_), cx.read(ins.operands[2], type_)
         less = cx.let(f"icmp {'s' if is_signed(type_) else 'u'}lt i{a.width} {a.bits}, {b.bits}")
@@ -199,7 +199,7 @@ def _executed(cx: Emit, ins: Instruction, emitter: registry.Emitter) -> None:
         at = cx.let(f"add i64 {at}, {outcome_at(cx.program, cx.site)}")
         place = cx.let(f"select i1 {same}, i64 {len(cx.program.blocks)}, i64 {at}")
     algebra.emit(cx, ins, emitter)
-    if decides(ins) and isa.row(ins).compares:
+    if noted and isa.row(ins).compares:
         to = ins.operands[0]
         held = cx.read(to.first if isinstance(to, Pair) else to, "pred")
         at = cx.let(f"zext i1 {held.bits} to i64")

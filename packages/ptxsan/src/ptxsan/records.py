@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan import codegen, pages, textures
+from ptxsan import pages, textures
+from ptxsan.codegen import Code, outcome_at
 from ptxsan.emit.frame import global_address
 from ptxsan.errors import MachineError
 from ptxsan.heap import Heap
@@ -138,13 +139,9 @@ def buffers_of(launch: Launch) -> list[Buffer]:
 
 
 def prepare(
-    program: Program,
-    code: codegen.Code,
-    launch: Launch,
-    options: Options,
-    variables: dict[str, Bytes],
+    program: Program, code: Code, launch: Launch, options: Options, variables: dict[str, Bytes],
     heap: Heap | None = None,
-) -> LaunchState:
+) -> LaunchState:  # fmt: skip
     """Return the launch laid out; `variables` holds the module's global variables by name.
 
     `heap` is that of device malloc, where the kernel may use one.
@@ -244,7 +241,7 @@ def _allocation(
 
 
 def _fill_tables(
-    state: LaunchState, program: Program, code: codegen.Code, launch: Launch, options: Options
+    state: LaunchState, program: Program, code: Code, launch: Launch, options: Options
 ) -> None:
     state.set32(L.FUEL, options.fuel)
     state.set32(L.MOST_FUEL, options.fuel)
@@ -284,7 +281,7 @@ def _fill_tables(
         state.prints = pages.zeros(_PRINTS * L.P_RECORD)
         state.table(L.PRINT, state.prints)
         state.set32(L.PRINT_LIMIT, _PRINTS)
-    state.covered = np.zeros(codegen.outcome_at(program, len(program.body)), np.uint8)
+    state.covered = np.zeros(outcome_at(program, len(program.body)), np.uint8)
     state.table(L.COVERED, state.covered)
     state.stats = [np.zeros((len(program.body) + 1, 16))]
     scratch = np.zeros(5 * 4096, np.uint8)

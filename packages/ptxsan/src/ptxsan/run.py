@@ -322,8 +322,8 @@ class _Run:
             again = self._again(self._watch, suspects)
             runs.append((again, list(describe.records(again.state))))
         stopped = next((one.inconclusive for one, _ in runs if one.inconclusive), None)
-        records = [one for _, each in runs for one in each]
-        unused = self._unused_loads(records, runs[0][0].state) if stopped is None else frozenset()
+        every = [one for _, records in runs for one in records]
+        unused = self._unused_loads(every, first.state) if stopped is None else frozenset()
         findings = []
         for one, records in runs:
             describer = describe.Describer(program, self._launch, one.state, unused)
@@ -547,12 +547,12 @@ class _Run:
             if state.covered[index]
             for one in loaded.program.body[block.start : block.end]
         )
-        outcomes = {
-            one.line: frozenset(held for held in (False, True) if state.covered[at + held])
-            for site, one in enumerate(loaded.program.body)
-            if decides(one)
-            for at in (outcome_at(loaded.program, site),)
-        }
+        outcomes: dict[int, frozenset[bool]] = {}
+        for site, one in enumerate(loaded.program.body):
+            if decides(one):  # a function that is called twice has each of its lines twice
+                at = outcome_at(loaded.program, site)
+                came = frozenset(held for held in (False, True) if state.covered[at + held])
+                outcomes[one.line] = outcomes.get(one.line, frozenset()) | came
         need = budget.of(loaded.program, loaded.code, self._launch, self._options)
         statistics = Statistics(
             lane_instructions=state.get64(L.EXECUTED),

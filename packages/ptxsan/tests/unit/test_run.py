@@ -570,3 +570,36 @@ def test_host_threads_end_before_an_exception_takes_their_memory_away() -> None:
         _side_by_side([interrupted, other], stopped.set)
     assert ended.is_set()
     assert _side_by_side([lambda: 7, lambda: 3], stopped.set) == 7
+
+
+def test_what_comparisons_of_a_function_came_to_is_kept_over_all_its_calls() -> None:
+    """Each call has the function's lines for itself in the program, and one outcome in it."""
+    text = f"""{_HEAD}
+.func (.param .b32 out) less(.param .b32 a)
+{{
+  .reg .pred %p<2>; .reg .b32 %r<4>;
+  ld.param.u32 %r1, [a];
+  setp.lt.u32 %p1, %r1, 5;
+  selp.u32 %r2, 1, 0, %p1;
+  st.param.b32 [out], %r2;
+  ret;
+}}
+.visible .entry k(.param .u64 y)
+{{
+  .reg .b32 %r<4>; .reg .b64 %rd<2>;
+  {{ .param .b32 p; st.param.b32 [p], 3; .param .b32 q;
+  call.uni (q), less, (p);
+  ld.param.b32 %r1, [q]; }}
+  {{ .param .b32 p; st.param.b32 [p], 7; .param .b32 q;
+  call.uni (q), less, (p);
+  ld.param.b32 %r2, [q]; }}
+  ld.param.u64 %rd1, [y];
+  st.global.v2.u32 [%rd1], {{%r1, %r2}};
+  ret;
+}}
+"""
+    y = Buffer(name="y", data=np.zeros(8, np.uint8))
+    launch = Launch(kernel="k", grid=(1, 1, 1), block=(1, 1, 1), arguments=(Pointer(buffer=y),))
+    report = run(parse(text), launch, options=Options(shadow=False))
+    assert y.data.view(np.uint32).tolist() == [1, 0]
+    assert [*report.statistics.outcomes.values()] == [frozenset((False, True))]
