@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,14 +47,14 @@ _LATER = """def run(x):
 """
 
 
-def _matrix(folder: Path, reference: str) -> Problem:
+def _matrix(folder: Path, reference: str, sizes: Sequence[Mapping[str, int]] = _SIZES) -> Problem:
     return foreign(
         folder,
         reference,
         axes=("rows", "cols"),
         inputs=_MATRIX,
         output=("rows", "cols"),
-        sizes=_SIZES,
+        sizes=tuple(sizes),
     )
 
 
@@ -228,14 +229,7 @@ def test_a_listed_size_with_a_long_loop_is_taken_and_no_run_with_data_follows(
         x = x * 0.5
     return x
 """
-    problem = foreign(
-        tmp_path,
-        text,
-        axes=("rows", "cols"),
-        inputs=_MATRIX,
-        output=("rows", "cols"),
-        sizes=({"rows": 512, "cols": 512},),
-    )
+    problem = _matrix(tmp_path, text, [{"rows": 512, "cols": 512}])
     acceptor = Acceptor(problem, load_reference(problem), device=CPU)
     listed = resolve(problem.axes, problem.workloads[0].axes)
     case = own_case(problem, listed, seed=1, label="")
@@ -255,14 +249,7 @@ def test_sizes_are_learnt_below_workloads_too_large_for_the_data_that_a_referenc
     assert x.shape[0] <= x.shape[1], "fewer columns than rows"
     return x * 2 if bool((x == x).any()) else x
 """
-    problem = foreign(
-        tmp_path,
-        text,
-        axes=("rows", "cols"),
-        inputs=_MATRIX,
-        output=("rows", "cols"),
-        sizes=({"rows": 1024, "cols": 4096},),
-    )
+    problem = _matrix(tmp_path, text, [{"rows": 1024, "cols": 4096}])
     learnt, facts = learn_sizes(Acceptor(problem, load_reference(problem), device=CPU))
     assert facts
     assert legal(learnt, {"rows": 2, "cols": 7})
