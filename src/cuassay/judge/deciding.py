@@ -22,6 +22,7 @@ from cuassay.judge.decide.scope import scope_of
 from cuassay.judge.decide.unreached import (
     undecided_in_kernels,
     unreached_code,
+    unreached_in_host,
     unreached_in_kernels,
 )
 from cuassay.judge.decide.verdict import bind, condition_key, decide, decide_proofs
@@ -123,6 +124,7 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
         unreached=(
             *unreached_code(bench.candidate, reached),
             *idle.unreached,
+            *unreached_in_host(bench.candidate, reached),
             *unreached_in_kernels(bench.candidate, bench.machine.executed),
             *undecided_in_kernels(bench.candidate, bench.machine.executed),
         ),

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cuassay.build.cuda.compile_units import Unit, compile_units, link, names_architecture, with_ptx
+from cuassay.build.cuda.host_lines import link_counters
 from cuassay.build.cuda.library import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import write_text
@@ -33,6 +34,7 @@ from cuassay.model.digest import sha256_fields
 Functions: TypeAlias = str | Sequence[str] | Mapping[str, str] | None
 
 _HOST_HEADER = "#include <torch/extension.h>\n"
+_BINDING = "\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {"
 _DEVICE_HEADER = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
 _KNOWN = frozenset(
     {"name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", "extra_cuda_cflags",
@@ -205,7 +207,15 @@ def _hosted_files(
         for place in dict.fromkeys(path.parent for path in found)
         for header in sorted(place.glob("*.[hc]*"))
     ]
-    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags, headers_digest())
+    options = (
+        *flags.cflags,
+        "|",
+        *flags.cuda_cflags,
+        "|",
+        *flags.ld_flags,
+        headers_digest(),
+        "counted",
+    )
     digest = sha256_fields(*(unit.text for unit in units), "|", *headers, *options)[:24]
     try:
         return build_hosted(f"{name}_{digest}", units, flags, folder=folder / "inline" / digest)
@@ -235,9 +245,7 @@ class _Sources:
             names = [functions] if isinstance(functions, str) else list(functions)
             wrap = "torch::wrap_pybind_function({})" if handled else "{}"
             lines = [f'm.def("{name}", {wrap.format(name)});' for name in names]
-            host += "\n" + "\n".join(
-                ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *lines, "}", ""]
-            )
+            host += "\n".join([_BINDING, *lines, "}", ""])
         return _Sources(host, device)
 
 
@@ -249,22 +257,34 @@ def _load(
             return _hosted(name, sources, flags, folder=folder)
     arch = hopper_arch(architecture(device), sources.device)
     device_text = _with_lines(sources.device, folder) if sources.device else ""
+    host_text = _with_lines(sources.host, folder)
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
-    digest = sha256_fields(sources.host, device_text, arch, "ptx and lines", *options)[:24]
+    counted = not device.on_gpu
+    built = "ptx and lines" if device.on_gpu else "counted lines"
+    digest = sha256_fields(host_text, device_text, arch, built, *options)[:24]
     home = folder / "inline" / digest
     unique = f"{name}_{digest}"
     library = home / f"{unique}.so"
     if not library.is_file():
         try:
             find_host_compiler()
-            units = [_unit(library.parent / "src" / "main.cpp", sources.host)]
+            units = [_unit(library.parent / "src" / "main.cpp", host_text)]
             if sources.device:
                 find_nvcc()
                 units.append(_unit(library.parent / "src" / "cuda.cu", device_text))
             texts = (sources.host, device_text)
             objects = compile_units(
-                units, every_text=texts, flags=flags, name=unique, arch=arch, folder=library.parent
+                units,
+                every_text=texts,
+                flags=flags,
+                name=unique,
+                arch=arch,
+                folder=library.parent,
+                counted=counted,
             )
+            if counted:
+                counters = link_counters(str(find_host_compiler()), library.parent)
+                flags = replace(flags, ld_flags=(*flags.ld_flags, *counters))
             draft = library.with_suffix(".draft")
             link(objects, draft, flags=flags, has_cuda=bool(sources.device))
             draft.replace(library)
@@ -274,15 +294,20 @@ def _load(
 
 
 def _with_lines(text: str, folder: Path) -> str:
-    """Return device code whose lines are those of the candidate's Python file that holds it."""
-    own = text.removeprefix(_DEVICE_HEADER)
-    header = text[: len(text) - len(own)]
+    """Return code whose lines are those of the candidate's Python file that holds it.
+
+    What is bound behind it is of no file.
+    """
+    header = _DEVICE_HEADER if text.startswith(_DEVICE_HEADER) else _HOST_HEADER
+    own, binding, rest = text.removeprefix(header).partition(_BINDING)
+    if binding:
+        rest = f'\n#line 1 "binding.cpp"{binding}{rest}'
     for file in sorted((folder / "src").rglob("*.py")):
         text_of = file.read_text(encoding="utf-8", errors="replace")
         before, found, _ = text_of.partition(own) if own else (text_of, "", "")
         if found:
-            return f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}'
-    return f'#line 1 "cuda.cu"\n{text}'
+            return f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}{rest}'
+    return f'#line 1 "{"cuda.cu" if header == _DEVICE_HEADER else "main.cpp"}"\n{text}'
 
 
 def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) -> types.ModuleType:
@@ -290,18 +315,18 @@ def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) ->
     from cuassay.build.cuda.hosted import HostedUnit, build_hosted, headers_digest
 
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags, headers_digest())
-    digest = sha256_fields(sources.host, sources.device, "hosted", *options)[:24]
+    digest = sha256_fields(sources.host, sources.device, "hosted, counted", *options)[:24]
     home = folder / "inline" / digest
     if not sources.device:
-        host = HostedUnit(name="main.cpp", text=sources.host)
+        host = HostedUnit(name="main.cpp", text=_with_lines(sources.host, folder))
         try:
             return build_hosted(f"{name}_{digest}", [host], flags, folder=home)
         except BuildError as error:
             raise _failed(name, error) from None
-    device = _with_lines(sources.device, folder)
-    both = HostedUnit(name="cuda.cu", text=f'#line 1 "main.cpp"\n{sources.host}\n{device}')
+    host_text, device = _with_lines(sources.host, folder), _with_lines(sources.device, folder)
+    both = HostedUnit(name="cuda.cu", text=f"{host_text}\n{device}")
     apart = [
-        HostedUnit(name="main.cpp", text=sources.host), HostedUnit(name="cuda.cu", text=device)
+        HostedUnit(name="main.cpp", text=host_text), HostedUnit(name="cuda.cu", text=device)
     ]  # fmt: skip
     try:
         try:
