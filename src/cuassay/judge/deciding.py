@@ -26,6 +26,7 @@ from cuassay.judge.decide.unreached import (
     unreached_in_kernels,
 )
 from cuassay.judge.decide.verdict import bind, condition_key, decide, decide_proofs
+from cuassay.judge.diagnose.idle_instructions import idle_instructions
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.conditions import wanted_proofs
 from cuassay.model.events import FindingReported
@@ -104,11 +105,15 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
     reports = with_findings(checked.reports, ruled.findings)
     launches = has_launches(bench.candidate)
     reached = reduce(or_, (one.pool.reached for one in bench.opened))
-    idle = None
+    idle, operations = None, None
     if not (rejected or ends or ruled.findings) and checked.built:
         idle = bench.optional(
             "parts of the code that decide nothing",
             lambda: idle_parts(trial, bench.candidate, executor.exchanged, checked, reached),
+        )
+        operations = bench.optional(
+            "operations of kernels that decide nothing",
+            lambda: idle_instructions(trial, bench.candidate, executor, checked),
         )
     idle = idle or IdleParts()
     ended = (report.outcome for report in reports)
@@ -127,6 +132,7 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
             *unreached_in_host(bench.candidate, reached),
             *unreached_in_kernels(bench.candidate, bench.machine.executed),
             *undecided_in_kernels(bench.candidate, bench.machine.executed),
+            *(operations or ()),
         ),
         shared=() if seen_in_threads else idle.shared,
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
