@@ -13,7 +13,6 @@ from cuassay.checks.registry import all_checks
 from cuassay.judge import checking
 from cuassay.judge.run.budget import BudgetSpentError, TimeBudget
 
-
 EXECUTED = next(check for check in all_checks() if check.code == "MEM101")
 
 
