@@ -1,4 +1,4 @@
-"""A library that needs a GPU to be imported says nothing of a kernel; a candidate that raises does."""
+"""What a library raises as it finds no GPU says nothing of a kernel; other errors do."""
 
 from __future__ import annotations
 
