@@ -689,6 +689,9 @@ def _device_text(
 
     for item in items:
         visit(item, member=False)
+        if item.scope == "std::" and item.role is Role.CLASS and item.has(*_TUPLE_TRAITS):
+            end = tokens[item.last].end
+            edited.replace(end, end, _of_constants(text, tokens[item.first : item.last + 1]))
     # What a program specialises of `std` is libcu++'s here, and has to lie where that does, unless
     # the program does so itself.
     own = _classes_in(tokens, ("cuda", "::", "std", "{"))
@@ -704,6 +707,29 @@ def _device_text(
         elif (mark := _line_mark(directive.text)) is not None:
             edited.replace(directive.start, directive.end, mark)
     return edited.result(), tuple(doubtful)
+
+
+_TUPLE_TRAITS = ("tuple_size", "tuple_element")
+
+
+def _of_constants(text: str, tokens: Sequence[Token]) -> str:
+    """Return what a specialisation of a tuple's traits says of constants of its type.
+
+    Structured bindings ask for it, and NVRTC's `std` derives it from no specialisation.
+    """
+    place = next((i for i, one in enumerate(tokens) if one.text in _TUPLE_TRAITS), 0)
+    close = closing_angle(tokens, place + 1) if place else None
+    if close is None or tokens[place - 1].text not in _CLASS_KEYS:
+        return ""
+    *index, whole = split_commas(tokens[place + 2 : close])
+    if any(one.text in ("const", "volatile") for one in (whole[0], whole[-1])):
+        return ""
+    head, trait = text[tokens[0].start : tokens[place].start], tokens[place].text
+    type_ = text[whole[0].start : whole[-1].end]
+    first = "".join(f"{text[one[0].start : one[-1].end]}, " for one in index)
+    given = f"{trait}<{first}{type_}>"
+    body = f"{{ using type = const typename {given}::type; }}" if index else f": {given} {{}}"
+    return f" {head}{trait}<{first}const {type_}> {body};".replace("\n", " ")
 
 
 def _classes_in(tokens: Sequence[Token], path: tuple[str, ...]) -> dict[int, set[str]]:
