@@ -168,13 +168,21 @@ class SideBySide:
     """Runs commands in process groups of their own until all are done or the time is up.
 
     `each_s` bounds one command, `limit_s` all of them (0: no limit). `home` is cuassay's, one
-    below it for each place; None for a new folder. No GPU where `gpus` is 0.
+    below it for each place; None for a new folder. No GPU where `gpus` is 0. With `cores` each
+    place has as many processors of its own.
     """
 
     def __init__(
-        self, *, jobs: int, each_s: float, limit_s: float, gpus: int, home: Path | None
+        self,
+        *,
+        jobs: int,
+        each_s: float,
+        limit_s: float,
+        gpus: int,
+        home: Path | None,
+        cores: int = 0,
     ) -> None:
-        self._jobs, self._each_s = jobs, each_s
+        self._jobs, self._each_s, self._cores = jobs, each_s, cores
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         numbers = [int(one) for one in visible.split(",") if one.isdigit()]
         self._gpus = (numbers or list(range(gpus)))[:gpus]
@@ -194,6 +202,7 @@ class SideBySide:
         add("--time-limit", type=float, default=0.0, help="seconds for all; 0: none")
         add("--each", type=float, default=each_s, help=f"seconds for one {what}")
         add("--resume", action="store_true", help="keep what the last run finished")
+        add("--cores", type=int, default=0, help=f"processors of each {what} alone; 0: all share")
 
     @classmethod
     def asked_for(cls, given: argparse.Namespace, *, device: str, gpus: int) -> SideBySide:
@@ -204,6 +213,7 @@ class SideBySide:
             limit_s=given.time_limit,
             gpus=gpus if device == "cuda" else 0,
             home=getattr(given, "home", None),
+            cores=given.cores,
         )
 
     def all(self, items: Sequence[Item], one: Callable[[Item, Place], None]) -> None:
@@ -229,7 +239,7 @@ class SideBySide:
             return None
         started = time.monotonic()
         process = subprocess.Popen(
-            command,
+            [*self._pinned(place), *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -253,6 +263,12 @@ class SideBySide:
             seconds=seconds,
             timed_out=timed_out,
         )
+
+    def _pinned(self, place: Place) -> list[str]:
+        """Return what begins a command that keeps to its place's own processors."""
+        first = place.number * self._cores
+        own = sorted(os.sched_getaffinity(0))[first : first + self._cores]
+        return ["taskset", "-c", ",".join(map(str, own))] if own else []
 
     def _environment(self, place: Place) -> dict[str, str]:
         environment = os.environ | {

@@ -116,7 +116,9 @@ def _hard_to_tell_apart(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> to
         places[_middle(value)] = middle[torch.randperm(len(middle), generator=generator)]
         moved = flat[places.to(flat.device)]
         value = (moved.view(value.dtype) if narrow else moved).reshape(value.shape)
-    if "negate" in fill.parameters and _of_both_signs(value):
+    if "negate" in fill.parameters and (
+        _is_finite(value) and bool((value > 0).any()) and bool((value < 0).any())
+    ):
         generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "negate")))
         signs = torch.ones(value.numel(), dtype=value.dtype)
         signs[_middle(value)] -= 2 * torch.randint(2, (value.numel(),), generator=generator)[
@@ -150,11 +152,6 @@ def _middle(value: torch.Tensor) -> slice:
     """Return the places of the flat tensor that are not at its ends."""
     ends = min(_ENDS, value.numel() // 4)
     return slice(ends, value.numel() - ends)
-
-
-def _of_both_signs(value: torch.Tensor) -> bool:
-    """Whether a tensor holds finite numbers alone, some above and some below zero."""
-    return _is_finite(value) and bool((value > 0).any()) and bool((value < 0).any())
 
 
 def _is_finite(value: torch.Tensor) -> bool:

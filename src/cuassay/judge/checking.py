@@ -229,7 +229,7 @@ def _begin_apart(bench: Bench, executor: Executor, lanes: Lanes) -> None:
     There it tunes itself and compiles one kernel after another, which may take as long as all
     other checks together. Not before plain calls were looked at, which may end the trial.
     """
-    if not bench.on_gpu or not lanes.built or lanes.over:
+    if not bench.on_gpu or not lanes.built or lanes.over or bench.budget.is_spent:
         return
     for check in bench.plan.checks:
         if check.needs.when is When.AFTER_CLEAN and not check.skip(bench.trial):
@@ -241,10 +241,11 @@ async def _begin(bench: Bench, executor: Executor) -> None:
     """Begin what takes a while and needs neither the GPU's worker nor this process.
 
     The PTX machine executes its first recordings, and the candidate runs once below each tool of
-    compute-sanitizer, beside the checks that come before theirs.
+    compute-sanitizer, beside the checks that come before theirs. Raises BudgetSpentError.
     """
     machine_begins = False
     for check in bench.plan.checks:
+        bench.budget.check()
         needs = check.needs
         if needs.when is When.EXECUTED and machine_begins:
             continue
@@ -259,4 +260,5 @@ async def _begin(bench: Bench, executor: Executor) -> None:
         elif needs.when is not When.AFTER_CLEAN:
             for scenario in check.propose(bench.trial):
                 machine_begins = True
-                await executor.recordings.begin(scenario)
+                async with bench.budget.limited():
+                    await executor.recordings.begin(scenario)

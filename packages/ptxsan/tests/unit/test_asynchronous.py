@@ -292,6 +292,14 @@ def test_blocks_of_a_cluster_read_each_others_memory() -> None:
     assert b[:4].tolist() == [1, 0, 1, 0]
 
 
+def test_a_launch_without_clusters_has_clusters_of_one_block() -> None:
+    own = _REMOTE.replace("xor.b32 %r3, %r2, 1;", "mov.u32 %r3, %r2;")
+    report, b = execute(own, grid=2)
+    assert report.findings == ()
+    assert b[:2].tolist() == [0, 0]
+    assert Kind.OUT_OF_BOUNDS in found(_REMOTE, grid=2)  # of a block that the cluster has not
+
+
 def test_a_missing_cluster_barrier_races() -> None:
     barrier = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
     assert Kind.RACE in found(_REMOTE.replace(barrier, "bar.sync 0;", 1), grid=2, cluster=2)

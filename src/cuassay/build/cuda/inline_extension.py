@@ -1,11 +1,12 @@
-"""torch.utils.cpp_extension.load_inline, built by `compile_units`: the same module, sooner.
+"""torch.utils.cpp_extension's load_inline and load, built by `compile_units`: sooner, and once.
 
-Most CUDA C++ written by language models stands in a Python string and is built by load_inline
-when the file is imported. Built torch's way it takes a minute, most of it in headers, and a
-killed build can block the next one. On a GPU, calls that use an option that is not known here go
-to torch; without one, `load_inline` and `load` never do: torch would not find a GPU or nvcc, and
-what a candidate does then says nothing. The host's part starts with torch/extension.h, the
-device's with torch/types.h and the CUDA runtime, as torch documents.
+Most CUDA C++ written by language models stands in a Python string and is built when the file is
+imported or first called. Built torch's way it takes a minute, most of it in headers, a killed build
+can block the next one, and a folder of the candidate's own, below its home, is empty in each of its
+processes. On a GPU, calls that use an option that is not known here go to torch; without one they
+never do: torch would not find a GPU or nvcc, and what a candidate does then says nothing. The
+host's part of load_inline starts with torch/extension.h, the device's with torch/types.h and the
+CUDA runtime, as torch documents.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, TypeAlias
 from cuassay.build.cuda.compile_units import Unit, compile_units, link, names_architecture, with_ptx
 from cuassay.build.cuda.library import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
-from cuassay.build.sources import write_text
+from cuassay.build.sources import build_lock, write_text
 from cuassay.build.unavailable import noted
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import BuildFlags
@@ -38,6 +39,10 @@ _KNOWN = frozenset(
     {"name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", "extra_cuda_cflags",
      "extra_ldflags", "extra_include_paths", "with_pytorch_error_handling", "verbose",
      "build_directory", "keep_intermediates", "use_pch", "with_cuda"}
+)  # fmt: skip
+_KNOWN_OF_FILES = frozenset(
+    {"name", "sources", "extra_cflags", "extra_cuda_cflags", "extra_ldflags",
+     "extra_include_paths", "build_directory", "verbose", "with_cuda", "keep_intermediates"}
 )  # fmt: skip
 _LIST = "TORCH_CUDA_ARCH_LIST"
 _OWN_BINDING = re.compile(r"^\s*PYBIND11_MODULE\s*\(\s*TORCH_EXTENSION_NAME", re.MULTILINE)
@@ -106,22 +111,24 @@ def install(folder: Path, *, device: Device) -> None:
 
 
 def _load_of(current: Any, folder: Path, *, device: Device) -> Any:
-    """Return `load`: without a GPU sources with kernels are built for the machine."""
+    """Return `load`: on a GPU as load_inline is, without one sources with kernels."""
     original = getattr(current, "__wrapped__", current)
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def load(*arguments: Any, **options: Any) -> Any:
         given = signature.bind(*arguments, **options).arguments
-        if device.on_gpu:
-            return _built_by_torch(original, given, device=device)
         named = given["sources"]
         paths = [Path(one) for one in ([named] if isinstance(named, str) else named)]
+        if device.on_gpu:
+            if not set(given) <= _KNOWN_OF_FILES or given.get("with_cuda") is False:
+                return _built_by_torch(original, given, device=device)
+            return _files(given["name"], paths, _flags(given), folder=folder, device=device)
         if not any(path.suffix == ".cu" for path in paths):
             return original(*arguments, **options)
         with noted():
             _refuse_options(given)
-            return _hosted_files(given["name"], paths, _flags(given), folder=folder)
+            return _files(given["name"], paths, _flags(given), folder=folder, device=device)
 
     return load
 
@@ -189,26 +196,36 @@ def _flags(given: Mapping[str, Any]) -> BuildFlags:
     )
 
 
-def _hosted_files(
-    name: str, paths: Sequence[Path], flags: BuildFlags, *, folder: Path
+def _files(
+    name: str, paths: Sequence[Path], flags: BuildFlags, *, folder: Path, device: Device
 ) -> types.ModuleType:
-    """Build files for a machine without a GPU; relative paths may begin in the sources."""
+    """Build files where they are; relative paths may begin in the sources."""
     from cuassay.build.cuda.hosted import HostedUnit, build_hosted, headers_digest
 
     found = [path if path.is_file() else folder / "src" / path for path in paths]
-    units = [
-        HostedUnit(name=path.name, text=path.read_text(encoding="utf-8"), folder=path.parent)
-        for path in found
-    ]
+    texts = [path.read_text(encoding="utf-8") for path in found]
     headers = [
         header.read_text(encoding="utf-8", errors="replace")
         for place in dict.fromkeys(path.parent for path in found)
         for header in sorted(place.glob("*.[hc]*"))
     ]
-    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags, headers_digest())
-    digest = sha256_fields(*(unit.text for unit in units), "|", *headers, *options)[:24]
+    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
+    if device.on_gpu:
+        arch = hopper_arch(architecture(device), "\n".join(texts))
+        digest = sha256_fields(*texts, "|", *headers, arch, *options)[:24]
+        units = [
+            Unit(path=path.absolute(), text=text, is_cuda=path.suffix == ".cu")
+            for path, text in zip(found, texts, strict=True)
+        ]
+        home = folder / "inline" / digest
+        return _compiled(name, units, [*texts, *headers], flags, home=home, arch=arch)
+    hosted = [
+        HostedUnit(name=path.name, text=text, folder=path.parent)
+        for path, text in zip(found, texts, strict=True)
+    ]
+    digest = sha256_fields(*texts, "|", *headers, *options, headers_digest())[:24]
     try:
-        return build_hosted(f"{name}_{digest}", units, flags, folder=folder / "inline" / digest)
+        return build_hosted(f"{name}_{digest}", hosted, flags, folder=folder / "inline" / digest)
     except BuildError as error:
         raise _failed(name, error) from None
 
@@ -252,24 +269,43 @@ def _load(
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
     digest = sha256_fields(sources.host, device_text, arch, "ptx and lines", *options)[:24]
     home = folder / "inline" / digest
-    unique = f"{name}_{digest}"
+    units = [_unit(home / "src" / "main.cpp", sources.host)]
+    if sources.device:
+        units.append(_unit(home / "src" / "cuda.cu", device_text))
+    return _compiled(name, units, (sources.host, device_text), flags, home=home, arch=arch)
+
+
+def _compiled(
+    name: str,
+    units: Sequence[Unit],
+    texts: Sequence[str],
+    flags: BuildFlags,
+    *,
+    home: Path,
+    arch: str,
+) -> types.ModuleType:
+    """Import what `units` are compiled to in `home`, whose name is their digest.
+
+    One process compiles and others take what it made: two compilers at once are slower than one.
+    """
+    by_name = re.compile(rf"^\s*PYBIND11_MODULE\s*\(\s*{re.escape(name)}\s*,", re.MULTILINE)
+    unique = name if any(map(by_name.search, texts)) else f"{name}_{home.name}"
     library = home / f"{unique}.so"
-    if not library.is_file():
-        try:
-            find_host_compiler()
-            units = [_unit(library.parent / "src" / "main.cpp", sources.host)]
-            if sources.device:
-                find_nvcc()
-                units.append(_unit(library.parent / "src" / "cuda.cu", device_text))
-            texts = (sources.host, device_text)
-            objects = compile_units(
-                units, every_text=texts, flags=flags, name=unique, arch=arch, folder=library.parent
-            )
-            draft = library.with_suffix(".draft")
-            link(objects, draft, flags=flags, has_cuda=bool(sources.device))
-            draft.replace(library)
-        except BuildError as error:
-            raise _failed(name, error) from None
+    with build_lock(home):
+        if not library.is_file():
+            try:
+                find_host_compiler()
+                has_cuda = any(unit.is_cuda for unit in units)
+                if has_cuda:
+                    find_nvcc()
+                objects = compile_units(
+                    units, every_text=texts, flags=flags, name=unique, arch=arch, folder=home
+                )
+                draft = library.with_suffix(".draft")
+                link(objects, draft, flags=flags, has_cuda=has_cuda)
+                draft.replace(library)
+            except BuildError as error:
+                raise _failed(name, error) from None
     return import_library(unique, library)
 
 

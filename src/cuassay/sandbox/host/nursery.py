@@ -204,10 +204,13 @@ class Nursery(Closing, ForkServer):
             self.host = Nursery(CPU, hide=hide, machine=True)
         hidden = list(private_dirs()) if hide is None else list(hide)
         closed = list(Path(tempfile.gettempdir()).glob(f"{SANDBOX}*"))
+        # A file, since a message ends at 64 KiB and a crowded folder on Python's path does not.
+        allowed = self.folder / "readable"
+        allowed.write_text(json.dumps(readable(os.environ, device=device, closed=closed)))
         common = {
             "hide": [str(path) for path in hidden],
             "device": device,
-            "readable": readable(os.environ, device=device, closed=closed),
+            "readable": str(allowed),
             "judge": os.getpid(),
         }
         self.plain.common = common

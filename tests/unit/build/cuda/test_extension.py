@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import shutil
@@ -164,7 +165,11 @@ def test_what_torch_builds_by_itself_carries_ptx_too(
     built: list[tuple[list[str], str]] = []
 
     def load(
-        name: str, sources: list[str], extra_cuda_cflags: list[str] | None = None
+        name: str,
+        sources: list[str],
+        extra_cuda_cflags: list[str] | None = None,
+        *,
+        is_python_module: bool = True,
     ) -> tuple[str, list[str]]:
         built.append((extra_cuda_cflags or [], os.environ.get("TORCH_CUDA_ARCH_LIST", "")))
         return name, sources
@@ -174,16 +179,43 @@ def test_what_torch_builds_by_itself_carries_ptx_too(
     monkeypatch.setattr(inline_extension, "architecture", lambda device: "sm_90")
     inline_extension.install(tmp_path, device=Device("cuda:0"))
     monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
-    assert cpp_extension.load("ops", sources=["a.cu"]) == ("ops", ["a.cu"])
-    cpp_extension.load("ops", ["a.cu"], extra_cuda_cflags=["-gencode=arch=compute_80,code=sm_80"])
+    by_torch = functools.partial(cpp_extension.load, "ops", ["a.cu"], is_python_module=False)
+    assert by_torch() == ("ops", ["a.cu"])
+    by_torch(extra_cuda_cflags=["-gencode=arch=compute_80,code=sm_80"])
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0 9.0a+PTX")
-    cpp_extension.load("ops", ["a.cu"])
+    by_torch()
     assert built == [
         (["-gencode=arch=compute_90,code=[sm_90,compute_90]"], ""),
         (["-gencode=arch=compute_80,code=[sm_80,compute_80]"], ""),
         ([], "8.0+PTX;9.0a+PTX"),
     ]
     assert os.environ["TORCH_CUDA_ARCH_LIST"] == "8.0 9.0a+PTX"
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_files_that_load_is_given_are_compiled_once_wherever_a_process_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpp_extension, "load", cpp_extension.load)
+    monkeypatch.setattr(cpp_extension, "load_inline", cpp_extension.load_inline)
+    monkeypatch.setattr(inline_extension, "architecture", lambda device: "sm_90")
+    inline_extension.install(tmp_path / "cache", device=Device("cuda:0"))
+    stamps = []
+    for home in ("first process", "second process"):
+        (tmp_path / home).mkdir()
+        (tmp_path / home / "main.cpp").write_text(BODY.replace("TORCH_EXTENSION_NAME", "ops"))
+        (tmp_path / home / "twice.h").write_text(HEADER)
+        module = cpp_extension.load(
+            "ops",
+            sources=[str(tmp_path / home / "main.cpp")],
+            extra_cflags=["-DFACTOR=2"],
+            build_directory=str(tmp_path / home),
+        )
+        assert module.run(torch.ones(2)).tolist() == [2.0, 2.0]
+        stamps.append([one.stat().st_mtime_ns for one in tmp_path.rglob("*.so")])
+    assert len(stamps[0]) == 1
+    assert stamps[0] == stamps[1]
 
 
 INLINE = """

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from cuassay.model.device import CPU
+from cuassay.model.trace import Finished
+from cuassay.sandbox.host.apart import Apart
 from cuassay.sandbox.host.nursery import Nursery
-from tests.support.workers import nursery, pool, ramp, scenario
+from tests.support.workers import LIMITS, candidate, nursery, pool, problem, ramp, scenario
 
 _CODE = (
     "import sys\n"
@@ -53,3 +55,22 @@ def test_the_next_trial_finds_it_as_new_once_nothing_lives_below_it(tmp_path: Pa
             workers.run(scenario(), ramp)
             assert not made.is_as_new()
         assert made.is_as_new()
+
+
+def test_a_crowded_folder_on_the_path_is_not_the_end_of_a_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may be read is told entry by entry where a home folder lies below: beyond 64 KiB."""
+    crowd = tmp_path / "crowd"
+    for number in range(1000):
+        (crowd / f"{'x' * 60}{number}").mkdir(parents=True)
+    monkeypatch.setenv("CUASSAY_HOME", str(crowd / "home"))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(crowd)])
+    source = "def run(x):\n    return x"
+    with nursery() as made:
+        with pool(source, tmp_path, made) as workers:
+            assert workers.run(scenario(), ramp).result.termination == Finished()
+        with Apart(
+            candidate(source), problem(), device=CPU, nursery=lambda: made, limits=LIMITS
+        ) as apart:
+            assert apart.run(scenario(), ramp, fresh=True).result.termination == Finished()

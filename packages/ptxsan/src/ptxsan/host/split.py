@@ -643,10 +643,12 @@ def _device_text(
     def drop(item: Item) -> None:
         edited.replace(tokens[item.first].start, tokens[item.last].end)
 
-    def unmark(item: Item) -> None:
+    def unmark(item: Item, *words: str) -> None:
         for token in tokens[item.first : item.last]:
-            if token.text == "__host__":  # NVRTC takes none
+            if token.text == "__host__" or token.text in words:  # NVRTC takes none
                 edited.replace(token.start, token.end)
+
+    asked = _asked_for_types(tokens, items)
 
     def visit(item: Item, *, member: bool) -> None:
         if item.is_kernel or item.has(*_DEVICE_VARIABLE):
@@ -660,10 +662,11 @@ def _device_text(
                 if not item.has("__device__"):  # types are made of what the host's would return
                     unmark(item)
                 doubt(item)
-            case Role.FUNCTION if member and item.body is not None:
+            case Role.FUNCTION if (member or item.name in asked) and item.body is not None:
                 start = item.body[0] if item.initialisers is None else item.initialisers
                 edited.replace(tokens[start].start, tokens[item.body[1]].end, ";")
-                unmark(item)
+                # One that is called may be undefined where it is not inline.
+                unmark(item, *(() if member else ("inline", "static")))
                 doubt(item)
             case Role.FUNCTION:
                 drop(item)
@@ -689,6 +692,9 @@ def _device_text(
 
     for item in items:
         visit(item, member=False)
+        if item.scope == "std::" and item.role is Role.CLASS and item.has(*_TUPLE_TRAITS):
+            end = tokens[item.last].end
+            edited.replace(end, end, _of_constants(text, tokens[item.first : item.last + 1]))
     # What a program specialises of `std` is libcu++'s here, and has to lie where that does, unless
     # the program does so itself.
     own = _classes_in(tokens, ("cuda", "::", "std", "{"))
@@ -704,6 +710,46 @@ def _device_text(
         elif (mark := _line_mark(directive.text)) is not None:
             edited.replace(directive.start, directive.end, mark)
     return edited.result(), tuple(doubtful)
+
+
+_TUPLE_TRAITS = ("tuple_size", "tuple_element")
+
+
+def _of_constants(text: str, tokens: Sequence[Token]) -> str:
+    """Return what a specialisation of a tuple's traits says of constants of its type.
+
+    Structured bindings ask for it, and NVRTC's `std` derives it from no specialisation.
+    """
+    place = next((i for i, one in enumerate(tokens) if one.text in _TUPLE_TRAITS), 0)
+    close = closing_angle(tokens, place + 1) if place else None
+    if close is None or tokens[place - 1].text not in _CLASS_KEYS:
+        return ""
+    *index, whole = split_commas(tokens[place + 2 : close])
+    if any(one.text in ("const", "volatile") for one in (whole[0], whole[-1])):
+        return ""
+    head, trait = text[tokens[0].start : tokens[place].start], tokens[place].text
+    type_ = text[whole[0].start : whole[-1].end]
+    first = "".join(f"{text[one[0].start : one[-1].end]}, " for one in index)
+    given = f"{trait}<{first}{type_}>"
+    body = f"{{ using type = const typename {given}::type; }}" if index else f": {given} {{}}"
+    return f" {head}{trait}<{first}const {type_}> {body};".replace("\n", " ")
+
+
+def _asked_for_types(tokens: Sequence[Token], items: Sequence[Item]) -> set[str]:
+    """Return the names in the bodies of host functions that stay since types are made of them.
+
+    Functions that they call have to be declared where the result's type is asked for.
+    """
+    found: set[str] = set()
+    for item in items:
+        if item.role is Role.CLASS:
+            found |= _asked_for_types(tokens, item.inner)
+        elif item.body is not None and item.has("template") and item.has("auto"):
+            if item.has("__device__", "__global__"):
+                continue
+            body = tokens[item.body[0] : item.body[1]]
+            found |= {token.text for token in body if token.kind is Kind.NAME}
+    return found
 
 
 def _classes_in(tokens: Sequence[Token], path: tuple[str, ...]) -> dict[int, set[str]]:

@@ -264,9 +264,10 @@ def rt_access_shared(
         return access_shared_of(thread, block, launch, block, place, info, out)
     peers = load_u64(block + L.BLOCK_PEERS)
     size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
-    if peers == 0 or rank > size * load_u32(launch + L.CLUSTER_DIM + 8):
+    if rank > size * load_u32(launch + L.CLUSTER_DIM + 8):
         return _fault(thread, launch, L.K_BOUNDS, info, place, 0xFFFFFFFF, L.S_SHARED, out)
-    owner = load_u64(peers + 8 * (rank - 1))
+    # A launch without clusters has clusters of one block.
+    owner = load_u64(peers + 8 * (rank - 1)) if peers else block
     if load_u32(owner + L.BLOCK_STATE) == 1:
         return _fault(thread, launch, L.K_EXITED_SHARED, info, place, 0xFFFFFFFF, L.S_SHARED, out)
     return access_shared_of(thread, block, launch, owner, place & ((1 << 27) - 1), info, out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import tempfile
@@ -23,6 +24,8 @@ def confine(request: dict[str, Any]) -> dict[str, str]:
     kernel.set_dumpable(True)
     kernel.die_with_parent(signal.SIGKILL)
     folder, device = request["folder"], Device(request["device"])
+    with open(request["readable"], encoding="utf-8") as file:
+        readable = json.load(file)
     namespaces = walls.enter_namespaces(request["hide"])
     if "guise" in request and namespaces[SHARED] == walls.OK:
         folder = guise.move(folder)
@@ -36,7 +39,7 @@ def confine(request: dict[str, Any]) -> dict[str, str]:
         Limits(**request["limits"]),
         device=device,
         writable=(folder,),
-        readable=request["readable"],
+        readable=readable,
         namespaces=namespaces,
     )
     if device.on_gpu:

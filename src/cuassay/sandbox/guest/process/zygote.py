@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 from cuassay.model.device import Device
@@ -39,6 +40,7 @@ class Zygote:
         self._settings = json.loads(control.recv(CONTROL_CAP))
         self._device = Device(self._settings["device"])
         self._folder = str(self._settings["folder"])
+        self._readable = tuple(json.loads(Path(self._settings["readable"]).read_bytes()))
         self._workers: dict[int, int] = {}  # pid -> worker id
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -136,7 +138,7 @@ class Zygote:
                 device=self._device,
                 limits=Limits(**request["limits"]),
                 confinement=child.Confinement(
-                    readable=tuple(self._settings["readable"]),
+                    readable=self._readable,
                     outside=self._folder,
                     judge=int(self._settings["judge"]),
                     required=bool(request["confined"]),
