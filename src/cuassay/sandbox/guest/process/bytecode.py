@@ -6,7 +6,7 @@ out, each of them would compile all that the candidate imports, which takes seco
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -23,14 +23,14 @@ def keep_bytecode(folder: Path) -> None:
     always the text that is judged. Modules of cuassay never come from there.
     """
     importer: Any = importlib.import_module("_frozen_importlib_external")
-    usual, kept = importer.cache_from_source, f"{folder}{os.sep}bytecode"
+    usual, kept = importlib.util.cache_from_source, f"{folder}{os.sep}bytecode"
     sources = f"{folder}{os.sep}src{os.sep}"
     ours = f"{Path(cuassay.__file__).parent}{os.sep}"
 
-    def place(path: str, debug_override: object = None, *, optimization: object = None) -> str:
+    def place(path: str, debug_override: None = None, *, optimization: Any = None) -> str:
         if path.startswith(sources):
             raise NotImplementedError  # which the importer takes for: no bytecode
-        found = str(usual(path, debug_override, optimization=optimization))
+        found = usual(path, debug_override, optimization=optimization)
         return found if path.startswith(ours) or os.path.exists(found) else kept + found
 
     importer.cache_from_source = place

@@ -21,7 +21,8 @@ _SCRIPT = """
 import importlib, os, sys
 from pathlib import Path
 from cuassay.sandbox.guest.process.bytecode import keep_bytecode
-keep_bytecode(Path(sys.argv[1]))
+for _ in range(2):  # as in a rank that a process forks
+    keep_bytecode(Path(sys.argv[1]))
 sys.path[:0] = sys.argv[2:4]
 compiled = []
 sys.addaudithook(lambda event, given: event == "compile" and compiled.append(str(given[1])))
