@@ -25,7 +25,7 @@ from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
 from cuassay.inputs.scalars import drawn_scalar
 from cuassay.judge.decide.structure import matched
-from cuassay.judge.diagnose import alike, blamed_lines, instructions, repairs
+from cuassay.judge.diagnose import alike, blamed_lines, instructions, repairs, unwritten
 from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.judge.diagnose.hypotheses import (
     HYPOTHESES,
@@ -40,7 +40,6 @@ from cuassay.judge.diagnose.hypotheses import (
     moved_one_axis,
     redrawn,
 )
-from cuassay.judge.diagnose.unwritten import never_written
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
@@ -222,7 +221,7 @@ class _Experiments:
             self.totals.update(blamed_lines.totals(trace) if trace is not None else ())
         launches = self._launches(telling.case) if trace is None else ()
         fault = _seen_fault(self.candidate, self.wrong, launches)
-        fault = fault or never_written(self.trial, self.run, answers)
+        fault = fault or unwritten.never_written(self.trial, self.run, answers)
         if fault is not None:
             return dataclasses.replace(
                 held,
