@@ -35,7 +35,7 @@ from cuassay.model.outcome import CheckReport, Failed
 from cuassay.model.problem import Problem
 from cuassay.model.proofs import Proof, Property
 from cuassay.model.ranks import AXIS
-from cuassay.model.scope import THREADS, Scope, scope_conditions
+from cuassay.model.scope import THREADS, Scope, Unreached, scope_conditions
 from cuassay.model.verdict import BenchmarkRule, Decision, Lane
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
     reports = with_findings(checked.reports, ruled.findings)
     launches = has_launches(bench.candidate)
     reached = reduce(or_, (one.pool.reached for one in bench.opened))
-    idle, operations = None, None
+    idle = None
+    operations: tuple[Unreached, ...] | None = None
     if not (rejected or ends or ruled.findings) and checked.built:
         idle = bench.optional(
             "parts of the code that decide nothing",

@@ -64,7 +64,7 @@ def link_counters(compiler: str, folder: Path) -> list[str]:
     source.write_text(_SOURCE, encoding="utf-8")
     command = [compiler, "-x", "c", "-fPIC", "-c", str(source), "-o", str(made)]
     done = subprocess.run(command, capture_output=True, check=False)
-    return [str(made), "--coverage"] if done.returncode == 0 else []
+    return ["--coverage", *([str(made)] if done.returncode == 0 else [])]
 
 
 @dataclass(slots=True)
