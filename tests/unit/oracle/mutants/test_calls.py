@@ -42,6 +42,6 @@ def test_one_scale_for_a_tile_of_several_groups_is_a_suspect(tile: int, words: s
     found = [
         mutant.words
         for mutant in misread(right, inputs, ["x", "scales"], {}, suspects=True)  # type: ignore[arg-type]
-        if torch.equal(mutant.run(inputs)[0], broken)  # type: ignore[arg-type]
+        if torch.equal(mutant.run(inputs)[0], broken)
     ]
     assert found == [words]
