@@ -131,7 +131,7 @@ extern "C" __global__ void swiglu(
     ("near", "idle"),
     [
         ("0.25f / (1.0f + far * 1e8f)", {15, 16, 18}),
-        ("far / (far + 1.0f) - far / (1.0f + far)", set()),
+        ("0.0f", set()),
     ],
 )
 def test_a_planted_fault_of_one_value_is_named_and_its_twin_is_not(
