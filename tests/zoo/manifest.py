@@ -333,6 +333,7 @@ pruned_weights              | zoo:weighted_mean           | NUM001              
 triton_stale_max            | softmax_masked@float32      | NUM001                 | N6
 zero_row_divides            | quantize_int8_per_row       | NUM001           | N11 | standard
 finite_sentinel             | softmax_masked              | NUM001                 | N12
+running_maximum             | cross_entropy               | NUM001                 | N12
 maximum_from_number         | zoo:one_query        | NUM004 | N12 | standard | require magnitudes
 int8_wraps                  | quantize_int8_per_row       | NUM001                 | N6
 fp8_overflow                | quantize_fp8_per_tensor     | NUM001                 | N6 N10

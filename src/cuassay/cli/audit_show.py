@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 def show_plan(plan: Plan, output: Output) -> int:
     """Print what would be judged and return 0."""
-    from cuassay.report import audit_json
+    from cuassay.report.clean import plain_data
     from cuassay.report.terminal import audit as audit_terminal
 
     if output.json:
         emit_json(
             {
                 "schema": "cuassay/audit-plan/1",
-                "candidates": [audit_json.plain_data(item) for item in plan.items],
-                "oddities": [audit_json.plain_data(oddity) for oddity in plan.oddities],
+                "candidates": plain_data(plan.items),
+                "oddities": plain_data(plan.oddities),
                 "left_out": plan.left_out,
             }
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cuassay.model.device import Device
 from cuassay.model.verdict import Profile
@@ -38,7 +40,7 @@ class WorkLimit:
     workload_s: float
     check_s: float
     machine: int | None = None
-    free_elements: int = 0
+    free_elements: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,180 +71,63 @@ class Budget:
     shape_cases: int
     shape_elements: int
     benchmark_cases: int
-    benchmark_elements: int = 2**24
-    named_cases: int = 6
-    named_elements: int = 2**22
-    named_large: int = 2
-    pair_cases: int = 2
-    listed_axes: int = 3
-    listed_elements: int = 0
-    recorded_cases: int = 8
-    small_elements: int = 2**15
-    end_cases: int = 10
-    small_work: int = 2**17
+    benchmark_elements: int
+    named_cases: int
+    named_elements: int
+    named_large: int
+    pair_cases: int
+    listed_axes: int
+    listed_elements: int
+    recorded_cases: int
+    small_elements: int
+    end_cases: int
+    small_work: int
 
 
 # One core of a CPU; an H100 or H200, where Python's dispatch of an operation takes as long.
 _CPU_PACE = Pace(operation_s=2e-4, element_s=2e-8, multiply_add_s=1e-9)
 _CUDA_PACE = Pace(operation_s=2e-4, element_s=5e-11, multiply_add_s=1e-13)
-# On a CPU Triton's interpreter takes some 5 ms a program, so lengths stay in the thousands.
-# The PTX machine executes some 10 million multiply-adds of a plain loop a second, a core some
-# ten billion of a product in float64.
-_CPU = {
-    Profile.QUICK: Budget(
-        work=WorkLimit(
-            pace=_CPU_PACE,
-            case_s=8.0,
-            workload_s=16.0,
-            check_s=16.0,
-            machine=2**24,
-            free_elements=2**18,
-        ),
-        numeric_cases=4,
-        numeric_workloads=2,
-        numeric_elements=2**18,
-        hot_cases=3,
-        hot_length=1024,
-        hot_elements=2**18,
-        growth_lengths=(128, 512, 2048),
-        growth_fills=2,
-        growth_large_fills=1,
-        growth_axes=1,
-        shape_cases=8,
-        shape_elements=2**17,
-        benchmark_cases=1,
-    ),
-    Profile.STANDARD: Budget(
-        work=WorkLimit(
-            pace=_CPU_PACE,
-            case_s=32.0,
-            workload_s=64.0,
-            check_s=80.0,
-            machine=2**27,
-            free_elements=2**19,
-        ),
-        numeric_cases=13,
-        numeric_workloads=3,
-        numeric_elements=2**19,
-        hot_cases=6,
-        hot_length=2048,
-        hot_elements=2**19,
-        growth_lengths=(128, 512, 1024, 4096),
-        growth_fills=2,
-        growth_large_fills=2,
-        growth_axes=3,
-        shape_cases=18,
-        shape_elements=2**17,
-        benchmark_cases=2,
-        end_cases=16,
-        named_cases=16,
-        pair_cases=6,
-        listed_elements=2**18,
-    ),
-    Profile.DEEP: Budget(
-        work=WorkLimit(
-            pace=_CPU_PACE,
-            case_s=128.0,
-            workload_s=256.0,
-            check_s=800.0,
-            machine=2**29,
-            free_elements=2**20,
-        ),
-        numeric_cases=40,
-        numeric_workloads=4,
-        numeric_elements=2**20,
-        hot_cases=16,
-        hot_length=4096,
-        hot_elements=2**20,
-        growth_lengths=(128, 512, 1024, 4096, 8192),
-        growth_fills=2,
-        growth_large_fills=2,
-        growth_axes=3,
-        shape_cases=60,
-        shape_elements=2**17,
-        benchmark_cases=4,
-        end_cases=16,
-        named_cases=64,
-        pair_cases=16,
-        listed_elements=2**20,
-    ),
+# What each quantity is at quick, standard and deep, on a CPU and on a GPU. On a CPU Triton's
+# interpreter takes some 5 ms a program, so lengths stay in the thousands, and the PTX machine
+# executes some 10 million multiply-adds of a plain loop a second, a core some ten billion of a
+# product in float64.
+_Columns = tuple[Any, Any, Any]
+_WORK: Mapping[str, tuple[_Columns, _Columns]] = {
+    "case_s": ((8.0, 32.0, 128.0), (4.0, 16.0, 64.0)),
+    "workload_s": ((16.0, 64.0, 256.0), (4.0, 16.0, 64.0)),
+    "check_s": ((16.0, 80.0, 800.0), (24.0, 80.0, 800.0)),
+    "machine": ((2**24, 2**27, 2**29), (None, None, None)),
+    "free_elements": ((2**18, 2**19, 2**20), (0, 0, 0)),
 }
-_CUDA = {
-    Profile.QUICK: Budget(
-        work=WorkLimit(pace=_CUDA_PACE, case_s=4.0, workload_s=4.0, check_s=24.0),
-        numeric_cases=4,
-        numeric_workloads=2,
-        numeric_elements=2**29,
-        hot_cases=3,
-        hot_length=32768,
-        hot_elements=2**25,
-        growth_lengths=(1024, 8192, 65536),
-        growth_fills=2,
-        growth_large_fills=2,
-        growth_axes=1,
-        shape_cases=8,
-        shape_elements=2**22,
-        benchmark_cases=1,
-        benchmark_elements=2**30,
-        named_cases=8,
-        pair_cases=3,
-        named_elements=2**26,
-        small_elements=2**20,
-        small_work=2**24,
+_CASES: Mapping[str, tuple[_Columns, _Columns]] = {
+    "numeric_cases": ((4, 13, 40), (4, 13, 40)),
+    "numeric_workloads": ((2, 3, 4), (2, 3, 8)),
+    "numeric_elements": ((2**18, 2**19, 2**20), (2**29, 2**29, 2**30)),
+    "hot_cases": ((3, 6, 16), (3, 6, 16)),
+    "hot_length": ((1024, 2048, 4096), (32768, 65536, 131072)),
+    "hot_elements": ((2**18, 2**19, 2**20), (2**25, 2**26, 2**27)),
+    "growth_lengths": (
+        ((128, 512, 2048), (128, 512, 1024, 4096), (128, 512, 1024, 4096, 8192)),
+        ((1024, 8192, 65536), (512, 4096, 32768, 131072), (512, 4096, 32768, 131072, 524288)),
     ),
-    Profile.STANDARD: Budget(
-        work=WorkLimit(pace=_CUDA_PACE, case_s=16.0, workload_s=16.0, check_s=80.0),
-        numeric_cases=13,
-        numeric_workloads=3,
-        numeric_elements=2**29,
-        hot_cases=6,
-        hot_length=65536,
-        hot_elements=2**26,
-        growth_lengths=(512, 4096, 32768, 131072),
-        growth_fills=2,
-        growth_large_fills=2,
-        growth_axes=3,
-        shape_cases=18,
-        shape_elements=2**24,
-        benchmark_cases=3,
-        end_cases=16,
-        benchmark_elements=2**30,
-        named_cases=32,
-        pair_cases=8,
-        named_elements=2**27,
-        named_large=4,
-        listed_elements=2**30,
-        small_elements=2**20,
-        small_work=2**24,
-    ),
-    Profile.DEEP: Budget(
-        work=WorkLimit(pace=_CUDA_PACE, case_s=64.0, workload_s=64.0, check_s=800.0),
-        numeric_cases=40,
-        numeric_workloads=8,
-        numeric_elements=2**30,
-        hot_cases=16,
-        hot_length=131072,
-        hot_elements=2**27,
-        growth_lengths=(512, 4096, 32768, 131072, 524288),
-        growth_fills=2,
-        growth_large_fills=2,
-        growth_axes=3,
-        shape_cases=60,
-        shape_elements=2**24,
-        benchmark_cases=16,
-        end_cases=16,
-        benchmark_elements=2**30,
-        named_cases=96,
-        pair_cases=24,
-        named_elements=2**27,
-        named_large=8,
-        listed_elements=2**30,
-        small_elements=2**20,
-        small_work=2**24,
-    ),
+    "growth_fills": ((2, 2, 2), (2, 2, 2)),
+    "growth_large_fills": ((1, 2, 2), (2, 2, 2)),
+    "growth_axes": ((1, 3, 3), (1, 3, 3)),
+    "shape_cases": ((8, 18, 60), (8, 18, 60)),
+    "shape_elements": ((2**17, 2**17, 2**17), (2**22, 2**24, 2**24)),
+    "benchmark_cases": ((1, 2, 4), (1, 3, 16)),
+    "benchmark_elements": ((2**24, 2**24, 2**24), (2**30, 2**30, 2**30)),
+    "named_cases": ((6, 16, 64), (8, 32, 96)),
+    "named_elements": ((2**22, 2**22, 2**22), (2**26, 2**27, 2**27)),
+    "named_large": ((2, 2, 2), (2, 4, 8)),
+    "pair_cases": ((2, 6, 16), (3, 8, 24)),
+    "listed_axes": ((3, 3, 3), (3, 3, 3)),
+    "listed_elements": ((0, 2**18, 2**20), (0, 2**30, 2**30)),
+    "recorded_cases": ((8, 8, 8), (8, 8, 8)),
+    "small_elements": ((2**15, 2**15, 2**15), (2**20, 2**20, 2**20)),
+    "end_cases": ((10, 16, 16), (10, 16, 16)),
+    "small_work": ((2**17, 2**17, 2**17), (2**24, 2**24, 2**24)),
 }
-
-
 _DRAWN_ELEMENTS = 2**22  # that a CPU draws in a few hundredths of a second
 _GIB = 1 << 30
 _CONTEXTS_GIB = 1.5  # what CUDA itself takes in the judge and in a worker
@@ -272,10 +157,12 @@ def budget_for(profile: Profile, *, device: Device, memory_gib: float | None = N
 
     On a GPU no planned case has more elements than `memory_gib` has room for.
     """
-    if not device.on_gpu:
-        return _CPU[profile]
-    budget = _CUDA[profile]
-    if memory_gib is None:
+    column = tuple(Profile).index(profile)
+    pace = _CUDA_PACE if device.on_gpu else _CPU_PACE
+    limits = {name: values[device.on_gpu][column] for name, values in _WORK.items()}
+    counts = {name: values[device.on_gpu][column] for name, values in _CASES.items()}
+    budget = Budget(work=WorkLimit(pace=pace, **limits), **counts)
+    if not device.on_gpu or memory_gib is None:
         return budget
     most = room_bytes(memory_gib) // _BYTES_AN_ELEMENT
     return replace(

@@ -8,10 +8,15 @@ own escaping: `html_text`, `json_island`, `github_fence`; the terminal never par
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import html
 import json
+import math
 import re
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 CAP_BYTES = 64 * 1024
 
@@ -55,6 +60,31 @@ def one_line(text: str, *, limit: int = 400) -> str:
 def html_text(text: str) -> str:
     """Return `text` cleaned and escaped for HTML text and quoted attributes."""
     return html.escape(clean(text), quote=True)
+
+
+def plain_data(value: Any) -> Any:
+    """Return a dataclass or container as JSON data with every text cleaned.
+
+    Numbers that JSON cannot hold become "NaN", "Infinity" and "-Infinity".
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain_data(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): plain_data(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_data(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def plain_fields(value: object, names: str) -> dict[str, Any]:
+    """Return some attributes of a value as JSON data, in the order in which they are named."""
+    return {name: plain_data(getattr(value, name)) for name in names.split()}
 
 
 def json_island(document: object) -> str:

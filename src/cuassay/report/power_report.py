@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cuassay.report.clean import clean, one_line
+from cuassay.report.clean import one_line, plain_data
 
 _NAME, _LINE = 20, 200
 _SHOWN = 24  # survivors that are listed; --json has them all
@@ -15,8 +15,7 @@ def document(found: Mapping[str, Any], *, inputs: str) -> dict[str, Any]:
     """Return the document with the survivors of `inputs` (ours or theirs), all text cleaned."""
     whose = found["survivors" if inputs == "ours" else "survivors_theirs"]
     kept = {key: value for key, value in found.items() if key != "survivors_theirs"}
-    cleaned = _cleaned({**kept, "inputs": inputs, "survivors": whose})
-    assert isinstance(cleaned, dict)
+    cleaned: dict[str, Any] = plain_data({**kept, "inputs": inputs, "survivors": whose})
     return cleaned
 
 
@@ -85,14 +84,3 @@ def _table(title: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterato
             f"  {name:<{width}}  {row['killed_ours']:>6}  {told - row['killed_ours']:>5}  "
             f"{theirs:>9}  {row['equivalent']:>10}"
         )
-
-
-def _cleaned(value: Any) -> Any:
-    """Return plain data with every text cleaned: words quote the reference's source."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, Mapping):
-        return {key: _cleaned(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_cleaned(item) for item in value]
-    return value

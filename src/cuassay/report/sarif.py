@@ -19,8 +19,7 @@ from urllib.parse import quote
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.report import words
-from cuassay.report.clean import clean, one_line
-from cuassay.report.json_report import plain_number
+from cuassay.report.clean import clean, one_line, plain_fields
 from cuassay.report.judged import Judged, line_shown
 from cuassay.report.rules import Rules
 
@@ -159,9 +158,7 @@ def _results(
                 "findings": [one_line(name, limit=20) for name in cause.findings] if cause else [],
                 "severity": finding.severity.value,
                 "findingClass": finding.finding_class.value,
-                "measured": plain_number(finding.measured),
-                "allowed": plain_number(finding.allowed),
-                "share": plain_number(finding.share),
+                **plain_fields(finding, "measured allowed share"),
                 "reproduce": one_line(finding.reproduce),
                 "digest": one_line(verdict.digest, limit=80) if verdict is not None else "",
                 "run": one_line(verdict.run, limit=80) if verdict is not None else "",

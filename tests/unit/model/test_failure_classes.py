@@ -12,12 +12,12 @@ from cuassay.model.failure_classes import (
 
 
 def test_no_code_and_no_name_stands_twice() -> None:
-    assert len(FAILURE_CLASSES) == len(_TABLE) == len({one.name for one in _TABLE})
+    assert len(FAILURE_CLASSES) == len(_TABLE) == len({name for _, name, _ in _TABLE})
 
 
 def test_every_class_belongs_to_a_group_and_every_group_has_a_class() -> None:
-    assert {one.group for one in _TABLE} == set(GROUPS.values())
-    assert all(one.code[1:].isdecimal() and one.mechanism for one in _TABLE)
+    assert {one.group for one in FAILURE_CLASSES.values()} == set(GROUPS.values())
+    assert all(code[1:].isdecimal() and mechanism for code, _, mechanism in _TABLE)
 
 
 def test_names_stand_for_codes_and_an_unknown_code_for_itself() -> None:

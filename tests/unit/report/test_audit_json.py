@@ -11,8 +11,8 @@ from cuassay.report.audit_json import (
     candidate_entry,
     document,
     finding_lines,
-    plain_data,
 )
+from cuassay.report.clean import plain_data
 from tests.support import audits
 
 

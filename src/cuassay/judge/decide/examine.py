@@ -51,6 +51,7 @@ from cuassay.model.outcome import (
     Outcome,
     Skipped,
 )
+from cuassay.model.problem import STATE_SOURCE, StateSource
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.steps import Disarm, Mode
 from cuassay.model.trace import BuildFailed, Finished, ToolMissing
@@ -586,7 +587,8 @@ class Examination:
     def _all_right(self, scenario: Scenario, run: Run) -> bool:
         """Whether every answer is right: after a wrong one a check may have nothing to say.
 
-        What calls answer while the candidate's kernels are switched off is wrong by design.
+        What calls answer while the candidate's kernels are switched off is wrong by design, and a
+        sample of a module's state is no answer.
         """
         reads, armed, on = reads_of(scenario, run), [], True
         for step in scenario.steps:
@@ -598,8 +600,11 @@ class Examination:
         if len(reads) < len(armed):
             return False
         answers = Answers(self._trial, run)
+        sample = StateSource.SAMPLE.value
         return not any(
-            answers.wrong(one) for one, counts in zip(reads, armed, strict=True) if counts
+            answers.wrong(one)
+            for one, counts in zip(reads, armed, strict=True)
+            if counts and one.case.scalars.get(STATE_SOURCE) != sample
         )
 
     def _near_share(self, scenario: Scenario, run: Run) -> float | None:

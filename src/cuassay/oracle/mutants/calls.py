@@ -17,6 +17,8 @@ from cuassay.oracle.mutants.kinds import Implementation, Mutant, Outputs
 # What of an input is changed: kind, words, what shows it, the change.
 _Change: TypeAlias = tuple[str, str, str, Callable[[Any], Value]]
 
+_SPANS = (2, 4, 8)  # groups that lie in one tile of a kernel that reads one scale for a tile
+
 
 def misread(
     right: Implementation,
@@ -43,11 +45,15 @@ def misread(
         order[first], order[second] = second, first
         return lambda given: right([given[i] for i in order])
 
+    most = max((v.numel() for v in inputs if isinstance(v, Tensor)), default=0)
     for position, value in enumerate(inputs):
         name = names[position]
         if name in fixed:
             continue
-        further = _other_orders(value) if suspects and isinstance(value, Tensor) else ()
+        further: list[_Change] = []
+        if suspects and isinstance(value, Tensor):
+            further += _other_orders(value)
+            further += _by_tile(value) if value.numel() < most else ()
         for kind, words, shown_by, change in (*_changes(value, usual.get(name)), *further):
             run = with_one(position, change)
             yield Mutant(kind, f"input {name} {words}", shown_by.format(name), run)
@@ -107,27 +113,39 @@ def _other_orders(value: Tensor) -> Iterator[_Change]:
     for axis in long[1:]:
         one_off = functools.partial(torch.roll, shifts=1, dims=axis)
         yield "input rows", f"read one place off along axis {axis}", varied, one_off
+
+    def turned(v: Tensor, *shape: int) -> Tensor:
+        return v.reshape(shape).transpose(-1, -2).reshape(v.shape)
+
     if len(long) > 1 and value.dim() > 1:
-        yield "input rows", "read as if it were laid out by columns", varied, _by_columns
+        yield (
+            "input rows", "read as if it were laid out by columns", varied,
+            lambda v: turned(v, *v.shape[:-2], v.shape[-1], v.shape[-2]),
+        )  # fmt: skip
     if long and long[-1] == value.dim() - 1 and value.shape[-1] % 2 == 0:
-        yield "input rows", "read in halves instead of pairs", varied, _halves
-        yield "input rows", "read in pairs instead of halves", varied, _pairs
+        for words, pair in (
+            ("read in halves instead of pairs", (2, -1)),
+            ("read in pairs instead of halves", (-1, 2)),
+        ):
+            halved = functools.partial(lambda v, pair: turned(v, *v.shape[:-1], *pair), pair=pair)
+            yield "input rows", words, varied, halved
 
 
-def _by_columns(value: Tensor) -> Tensor:
-    rows, columns = value.shape[-2:]
-    turned = value.reshape(*value.shape[:-2], columns, rows)
-    return turned.transpose(-1, -2).contiguous()
+def _by_tile(value: Tensor) -> Iterator[_Change]:
+    """Yield a tensor of which one element serves a tile that spans several: scales of groups."""
+    varied = "values of {0} that differ from each other"
 
+    def held(v: Tensor, axis: int, span: int) -> Tensor:
+        places = torch.arange(v.shape[axis], device=v.device)
+        return v.index_select(axis, places - places % span)
 
-def _halves(value: Tensor) -> Tensor:
-    turned = value.reshape(*value.shape[:-1], 2, -1).transpose(-1, -2)
-    return turned.reshape(value.shape)
-
-
-def _pairs(value: Tensor) -> Tensor:
-    turned = value.reshape(*value.shape[:-1], -1, 2).transpose(-1, -2)
-    return turned.reshape(value.shape)
+    for axis, size in enumerate(value.shape):
+        # The first one alone is what `_changes` takes of the first axis.
+        spans = [(span, f"the first of each {span}") for span in _SPANS if span < size]
+        spans += [(size, "the first one")] if axis and size > 1 else []
+        for span, words in spans:
+            change = functools.partial(held, axis=axis, span=span)
+            yield "input rows", f"read at {words} alone along axis {axis}", varied, change
 
 
 def answers(right: Implementation, inputs_list: Sequence[Sequence[Value]]) -> Iterator[Mutant]:
@@ -142,7 +160,16 @@ def answers(right: Implementation, inputs_list: Sequence[Sequence[Value]]) -> It
             torch.roll(v.reshape(-1), 1).reshape(v.shape) if isinstance(v, Tensor) else v
             for v in inputs
         ]
-        return right(next((one for one in inputs_list if _is_same_call(inputs, one)), moved))
+        for other in inputs_list:
+            pairs = [
+                (a, b)
+                for a, b in zip(inputs, other, strict=True)
+                if isinstance(a, Tensor) and isinstance(b, Tensor)
+            ]
+            same = all(a.shape == b.shape and a.dtype is b.dtype for a, b in pairs)
+            if same and not all(torch.equal(raw_bytes(a), raw_bytes(b)) for a, b in pairs):
+                return right(other)
+        return right(moved)
 
     def mixed(mix: Callable[[Tensor, Tensor], Tensor]) -> Implementation:
         return lambda inputs: tuple(
@@ -167,17 +194,6 @@ def answers(right: Implementation, inputs_list: Sequence[Sequence[Value]]) -> It
     for kind, table in (("trivial answer", trivial), ("stale answer", stale)):
         for words, run in table.items():
             yield Mutant(kind, words, "any varied input", run)
-
-
-def _is_same_call(inputs: Sequence[Value], other: Sequence[Value]) -> bool:
-    """Whether `other` is another call with tensors of the same shapes and other values."""
-    pairs = [
-        (a, b)
-        for a, b in zip(inputs, other, strict=True)
-        if isinstance(a, Tensor) and isinstance(b, Tensor)
-    ]
-    same_shapes = all(a.shape == b.shape and a.dtype is b.dtype for a, b in pairs)
-    return same_shapes and not all(torch.equal(raw_bytes(a), raw_bytes(b)) for a, b in pairs)
 
 
 def _last_kept(new: Tensor, old: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -114,7 +115,8 @@ def faults_of(
         yield from _softmax_faults(args)
     if name == "native_layer_norm":
         many = "short rows, or many of them"
-        yield Fault("divisor", "variance divided by n - 1", many, _unbiased_layer_norm)
+        unbiased = functools.partial(_layer_norm, count=lambda count: count, less=1)
+        yield Fault("divisor", "variance divided by n - 1", many, unbiased)
         yield from _tiles(_layer_norm)
     yield from _casts(name, args, values_of)
 
@@ -127,10 +129,21 @@ def constant_of(op: Any, args: Args) -> float | None:
     return None if args[1] == _NEUTRAL[name] or abs(args[1]) <= _EPSILON else float(args[1])
 
 
+def changed(place: int, change: Callable[[Any], Any]) -> Wrong:
+    """Return an operation that takes one of its arguments changed."""
+
+    def wrong(op: Any, args: Args, kwargs: Kwargs) -> Any:
+        given = list(args)
+        given[place] = change(given[place])
+        return op(*given, **kwargs)
+
+    return wrong
+
+
 def replaced_constant(value: float, words: str) -> Fault:
     """Return the fault that uses `value` for an operation's literal."""
     shown_by = "inputs at which the constant matters"
-    return Fault("constant", words, shown_by, lambda op, a, k: op(a[0], value, *a[2:], **k))
+    return Fault("constant", words, shown_by, changed(1, lambda _: value))
 
 
 # Pointwise operations: an operand left out, a literal off, an operand rounded.
@@ -144,8 +157,10 @@ def _operand_faults(name: str, args: Args) -> Iterator[Fault]:
     if isinstance(second, float) and name == "add" and 0 < abs(second) <= _EPSILON:
         near = f"inputs whose guarded quantity is near {second:g}"
         for words, factor in (("ten times as large", 10.0), ("left out", 0.0)):
-            wrong = functools.partial(second_scaled, factor=factor)
-            yield Fault("epsilon", f"epsilon {second:g} {words}", near, wrong)
+            yield Fault(
+                "epsilon", f"epsilon {second:g} {words}", near,
+                changed(1, functools.partial(operator.mul, factor)),
+            )  # fmt: skip
         return
     yield Fault(
         "operand", f"right side of '{sign}' ignored",
@@ -160,11 +175,6 @@ def _operand_faults(name: str, args: Args) -> Iterator[Fault]:
         )  # fmt: skip
     elif number and not isinstance(second, bool):
         yield replaced_constant(second * 1.01, f"constant {second:g} one percent off")
-
-
-def second_scaled(op: Any, args: Args, kwargs: Kwargs, *, factor: float) -> Any:
-    """Return an operation's result with its second operand multiplied."""
-    return op(args[0], args[1] * factor, *args[2:], **kwargs)
 
 
 def _shape(args: Args) -> torch.Size:
@@ -227,12 +237,10 @@ def _casts(name: str, args: Args, values_of: ValuesOf) -> Iterator[Fault]:
         if all(torch.equal(rounding(x), x) for x in values_of(value)):
             continue  # it has that precision already, and so would larger values
         shown_by = f"values beyond {form}'s range or with more bits than it; cancellation"
-        wrong = functools.partial(_with_rounded, place=place, rounding=rounding)
-        yield Fault("cast", f"{what} rounded to {form}", shown_by, wrong)
-
-
-def _with_rounded(op: Any, args: Args, kwargs: Kwargs, *, place: int, rounding: Round) -> Any:
-    return op(*args[:place], rounding(args[place]), *args[place + 1 :], **kwargs)
+        yield Fault(
+            "cast", f"{what} rounded to {form}", shown_by,
+            changed(place, rounding),
+        )  # fmt: skip
 
 
 # Sums: terms left out, or the running sum kept in 16 bits.
@@ -332,17 +340,6 @@ def _indexed(args: Args, low: int, high: int) -> Args:
     return [start, dim, index, _along(source, dim, low, high)]
 
 
-def _put(args: Args, low: int, high: int) -> Args:
-    """index_put: (self, [index], values, accumulate)."""
-    return [args[0], [_along(args[1][0], 0, low, high)], _along(args[2], 0, low, high), True]
-
-
-def _embedding(args: Args, low: int, high: int) -> Args:
-    """embedding_dense_backward: (gradient, indices, rows, padding, by frequency)."""
-    rows, indices = args[0].reshape(-1, args[0].shape[-1]), args[1].reshape(-1)
-    return [_along(rows, 0, low, high), _along(indices, 0, low, high), *args[2:]]
-
-
 _WEIGHTED = {
     "mm": _Terms(count=lambda a: a[0].shape[-1], part=_product(0)),
     "bmm": _Terms(count=lambda a: a[0].shape[-1], part=_product(0)),
@@ -350,8 +347,19 @@ _WEIGHTED = {
     "baddbmm": _Terms(count=lambda a: a[1].shape[-1], part=_product(1), start=0),
     "index_add": _Terms(count=lambda a: a[3].shape[a[1]], part=_indexed, start=0),
     "scatter_add": _Terms(count=lambda a: a[3].shape[a[1]], part=_indexed, start=0),
-    "index_put": _Terms(count=lambda a: a[1][0].shape[0], part=_put, start=0),
-    "embedding_dense_backward": _Terms(count=lambda a: a[1].numel(), part=_embedding),
+    "index_put": _Terms(  # (self, [index], values, accumulate)
+        count=lambda a: a[1][0].shape[0],
+        part=lambda a, low, high: [a[0], [a[1][0][low:high]], a[2][low:high], True],
+        start=0,
+    ),
+    "embedding_dense_backward": _Terms(  # (gradient, indices, rows, padding, by frequency)
+        count=lambda a: a[1].numel(),
+        part=lambda a, low, high: [
+            a[0].reshape(-1, a[0].shape[-1])[low:high],
+            a[1].reshape(-1)[low:high],
+            *a[2:],
+        ],
+    ),
 }
 
 
@@ -429,9 +437,17 @@ def _reduction_faults(name: str, args: Args, out: Any) -> Iterator[Fault]:
         yield Fault("shift", words, _OVERFLOW, _no_maximum)
     other = _other_axis(shape, axis % len(shape)) if len(listed) == 1 else None
     if other is not None and isinstance(out, Tensor):
+
+        def along_another(op: Any, args: Args, kwargs: Kwargs) -> Any:
+            """Reduce along another axis and lay the result out as wrong strides would read it."""
+            right = op(*args, **kwargs)
+            place = 2 if name == "linalg_vector_norm" else 1
+            wrong = op(*args[:place], [other], *args[place + 1 :], **kwargs).reshape(-1)
+            places = torch.arange(right.numel(), device=right.device) % wrong.numel()
+            return wrong[places].reshape(right.shape).to(right.dtype)
+
         words = f"reduced along axis {other} instead of {axis % len(shape)}"
-        wrong = functools.partial(_along_another, other=other)
-        yield Fault("axis", words, _BOTH_AXES, wrong)
+        yield Fault("axis", words, _BOTH_AXES, along_another)
 
 
 def _rescaled(
@@ -440,15 +456,6 @@ def _rescaled(
     dims, shape = _dims(name_of(op), args), args[0].shape
     listed = dims if isinstance(dims, list | tuple) and dims else range(len(shape))
     return op(*args, **kwargs) * factor(math.prod(shape[dim] for dim in listed), kwargs)
-
-
-def _along_another(op: Any, args: Args, kwargs: Kwargs, *, other: int) -> Any:
-    """Reduce along another axis and lay the result out as wrong strides would read it."""
-    right = op(*args, **kwargs)
-    place = 2 if name_of(op) == "linalg_vector_norm" else 1
-    wrong = op(*args[:place], [other], *args[place + 1 :], **kwargs).reshape(-1)
-    places = torch.arange(right.numel(), device=right.device) % wrong.numel()
-    return wrong[places].reshape(right.shape).to(right.dtype)
 
 
 def _no_maximum(op: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -476,10 +483,8 @@ def _softmax_faults(args: Args) -> Iterator[Fault]:
     dim = args[1] % max(args[0].dim(), 1)
     other = _other_axis(args[0].shape, dim)
     if other is not None:
-        yield Fault(
-            "axis", f"soft-max along axis {other} instead of {dim}", _BOTH_AXES,
-            lambda op, a, k: op(a[0], other, *a[2:], **k),
-        )  # fmt: skip
+        words = f"soft-max along axis {other} instead of {dim}"
+        yield Fault("axis", words, _BOTH_AXES, changed(1, lambda _: other))
 
 
 def _layer_norm(
@@ -493,7 +498,3 @@ def _layer_norm(
     rstd = torch.rsqrt(spread / max(part.shape[-1] - less, 1) + eps)
     out = (x - mean) * rstd * (1.0 if weight is None else weight)
     return out + (0.0 if bias is None else bias), mean, rstd
-
-
-def _unbiased_layer_norm(op: Any, args: Args, kwargs: Kwargs) -> Any:
-    return _layer_norm(op, args, kwargs, lambda count: count, less=1)

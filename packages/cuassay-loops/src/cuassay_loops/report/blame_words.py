@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cuassay.report.clean import clean, html_text, json_island, one_line
-from cuassay.report.json_report import plain_number
+from cuassay.report.clean import html_text, json_island, one_line, plain_fields
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
 from cuassay_loops.report.train_words import surroundings, table
-from cuassay_loops.results import BlameReport, PairedRun
+from cuassay_loops.results import BlameReport
 
 SCHEMA = "cuassay/blame/1"
 _HEADER = ("run", "kernels active", "part", "outcome", "step", "where", "deviation", "noise")
@@ -19,38 +18,16 @@ _HERE = "the config ran in the judge's process, with your rights: nothing was is
 
 def document(report: BlameReport) -> dict[str, Any]:
     """Return the JSON document of `cuassay loop blame --json`."""
+    run_names = "active part left step group deviation noise failure"
     return {
         "schema": SCHEMA,
         "verdict": report.decision.value,
-        "reason": clean(report.reason),
-        "config": clean(report.config),
-        "sites": [clean(site) for site in report.sites],
-        "culprit": clean(report.culprit),
-        "part": clean(report.part),
+        **plain_fields(report, "reason config sites culprit part"),
         "search_runs": report.search,
-        "runs": [_run(run) for run in report.runs],
-        "steps": report.steps,
-        "witness": report.witness,
-        "diverged": report.diverged,
-        "losses": [plain_number(loss) for loss in report.losses],
-        "power": {clean(site): plain_number(gain) for site, gain in report.power.items()},
+        "runs": [plain_fields(run, run_names) for run in report.runs],
+        **plain_fields(report, "steps witness diverged losses power"),
         "false_alarm_rate": report.false_alarm_rate or None,
-        "isolated": report.isolated,
-        "environment": {name: clean(value) for name, value in report.environment.items()},
-        "duration_s": plain_number(report.duration_s),
-    }
-
-
-def _run(run: PairedRun) -> dict[str, Any]:
-    return {
-        "active": [clean(site) for site in run.active],
-        "part": clean(run.part),
-        "left": run.left,
-        "step": run.step,
-        "group": clean(run.group),
-        "deviation": plain_number(run.deviation),
-        "noise": plain_number(run.noise),
-        "failure": clean(run.failure),
+        **plain_fields(report, "isolated environment duration_s"),
     }
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cuassay.report.clean import clean, one_line
-from cuassay.report.json_report import plain_number
+from cuassay.report.clean import one_line, plain_fields
 from cuassay.report.markdown import code as markdown_code
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
@@ -22,55 +21,20 @@ def document(report: InferReport) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "verdict": report.decision.value,
-        "reason": clean(report.reason),
-        "site": report.site,
-        "problem": clean(report.problem),
-        "candidate": clean(report.candidate),
-        "digest": report.digest,
-        "device": clean(report.device),
+        **plain_fields(report, "reason site problem candidate digest device"),
         "preset": report.preset.name,
-        "precision": report.precision,
-        "seed": report.seed,
-        "lengths": list(report.lengths),
-        "false_alarm_rate": report.false_alarm_rate,
+        **plain_fields(report, "precision seed lengths false_alarm_rate"),
         "quality": {
-            name: {
-                "kl": plain_number(found.kl),
-                "worst_kl": plain_number(found.worst_kl),
-                "top1": plain_number(found.top1),
-                "top5": plain_number(found.top5),
-                "perplexity": plain_number(found.perplexity),
-            }
+            name: plain_fields(found, "kl worst_kl top1 top5 perplexity")
             for name, found in report.quality.items()
         },
-        "step": report.step,
-        "group": report.group,
-        "deviation": plain_number(report.deviation),
-        "noise": plain_number(report.noise),
-        "kl_trusted": [plain_number(value) for value in report.kl_trusted],
-        "kl_kernel": [plain_number(value) for value in report.kl_kernel],
-        "lengthening": [
-            {"length": p.length, "error": plain_number(p.error), "trusted": plain_number(p.trusted)}
-            for p in report.lengthening
-        ],
-        "slope": None if report.slope is None else plain_number(report.slope),
-        "slope_trusted": None
-        if report.slope_trusted is None
-        else plain_number(report.slope_trusted),
+        **plain_fields(report, "step group deviation noise kl_trusted kl_kernel"),
+        "lengthening": [plain_fields(one, "length error trusted") for one in report.lengthening],
+        **plain_fields(report, "slope slope_trusted"),
         "generations": [
-            {
-                "kind": told.kind,
-                "tokens": told.tokens,
-                "agreed": told.agreed,
-                "margin": plain_number(told.margin),
-            }
-            for told in report.generations
+            plain_fields(told, "kind tokens agreed margin") for told in report.generations
         ],
-        "checks": {name: clean(text) for name, text in report.checks.items()},
-        "advice": [clean(text) for text in report.advice],
-        "failure": clean(report.failure),
-        "environment": {name: clean(value) for name, value in report.environment.items()},
-        "duration_s": plain_number(report.duration_s),
+        **plain_fields(report, "checks advice failure environment duration_s"),
     }
 
 

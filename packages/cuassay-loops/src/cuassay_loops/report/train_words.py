@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cuassay.report.clean import clean, one_line
-from cuassay.report.json_report import plain_number
+from cuassay.report.clean import one_line, plain_data, plain_fields
 from cuassay.report.markdown import code as markdown_code
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
@@ -18,46 +17,19 @@ _NO_NUMBER = "–"
 
 def document(report: TrainReport) -> dict[str, Any]:
     """Return the JSON document of `cuassay loop train --json`; not finite numbers are strings."""
-    sizes = report.preset
-    names = ("name", "vocab", "hidden", "layers", "heads", "kv_heads", "ffn", "batch", "length")
+    preset = "name vocab hidden layers heads kv_heads ffn batch length"
+    probe = "precision start samples wrong spread noise_spread parameter deviation noise failure"
     return {
         "schema": SCHEMA,
         "verdict": report.decision.value,
-        "reason": clean(report.reason),
-        "site": report.site,
-        "problem": clean(report.problem),
-        "candidate": clean(report.candidate),
-        "digest": report.digest,
-        "device": clean(report.device),
-        "preset": {name: getattr(sizes, name) for name in names},
-        "steps": report.steps,
-        "false_alarm_rate": report.false_alarm_rate,
-        "seed": report.seed,
-        "isolated": report.isolated,
-        "options": dict(report.options),
-        "data": {name: clean(about) for name, about in report.text.items()},
+        **plain_fields(report, "reason site problem candidate digest device"),
+        "preset": plain_fields(report.preset, preset),
+        **plain_fields(report, "steps false_alarm_rate seed isolated options"),
+        "data": plain_data(report.text),
         "cells": [cell(result) for result in report.cells],
         "planned": report.planned,
-        "duplicates": [
-            {
-                "precision": probe.precision,
-                "start": probe.start.value,
-                "samples": probe.samples,
-                "wrong": list(probe.wrong),
-                "spread": plain_number(probe.spread),
-                "noise_spread": plain_number(probe.noise_spread),
-                "parameter": clean(probe.parameter),
-                "deviation": plain_number(probe.deviation),
-                "noise": plain_number(probe.noise),
-                "failure": clean(probe.failure),
-                "undecided": clean(probe.undecided),
-            }
-            for probe in report.duplicates
-        ],
-        "resumed": report.resumed,
-        "environment": {name: clean(value) for name, value in report.environment.items()},
-        "duration_s": plain_number(report.duration_s),
-        "kept": clean(report.kept),
+        "duplicates": [plain_fields(one, f"{probe} undecided") for one in report.duplicates],
+        **plain_fields(report, "resumed environment duration_s kept"),
     }
 
 
@@ -81,47 +53,14 @@ def duplicates(probe: Duplicates) -> str:
 
 def cell(result: CellResult) -> dict[str, Any]:
     """Return one entry of `cells`."""
-    what = result.cell
-    curves = result.curves
     return {
-        "data": clean(what.data),
-        "optimizer": what.optimizer,
-        "precision": what.precision,
-        "seed": what.seed,
-        "start": what.start.value,
-        "learning_rate": result.learning_rate,
-        "steps": result.steps,
-        "loss_left_band": result.loss_left_band,
-        "gradient_left_band": result.gradient_left_band,
-        "step": result.step,
-        "loss_step": result.loss_step,
-        "parameter": clean(result.parameter),
-        "rows": list(result.rows),
-        "how": result.how,
-        "ratio": plain_number(result.ratio),
-        "cosine": plain_number(result.cosine),
-        "bias": plain_number(result.bias),
-        "deviation": plain_number(result.deviation),
-        "noise": plain_number(result.noise),
-        "evidence_log10": plain_number(result.evidence),
-        "needed_log10": plain_number(result.needed),
-        "loss_trusted": plain_number(result.loss_trusted),
-        "loss_noise": plain_number(result.loss_noise),
-        "loss_candidate": plain_number(result.loss_candidate),
-        "failure": clean(result.failure),
-        "undecided": clean(result.undecided),
-        "duration_s": plain_number(result.duration_s),
-        "curves": {
-            "steps": list(curves.steps),
-            "trusted": [plain_number(value) for value in curves.trusted],
-            "noise": [plain_number(value) for value in curves.noise],
-            "candidate": [plain_number(value) for value in curves.candidate],
-            "group": clean(curves.group),
-            "paired_steps": list(curves.paired_steps),
-            "bias": [plain_number(value) for value in curves.bias],
-            "deviation": [plain_number(value) for value in curves.deviation],
-            "allowed": [plain_number(value) for value in curves.allowed],
-        },
+        **plain_fields(result.cell, "data optimizer precision seed start"),
+        **plain_fields(result, "learning_rate steps loss_left_band gradient_left_band step"),
+        **plain_fields(result, "loss_step parameter rows how ratio cosine bias deviation noise"),
+        "evidence_log10": plain_data(result.evidence),
+        "needed_log10": plain_data(result.needed),
+        **plain_fields(result, "loss_trusted loss_noise loss_candidate failure undecided"),
+        **plain_fields(result, "duration_s curves"),
     }
 
 

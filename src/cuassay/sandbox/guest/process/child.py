@@ -48,6 +48,7 @@ from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
+from cuassay.sandbox.guest.process import bytecode
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.notes import follow, watch
 from cuassay.sandbox.guest.process.preload import hash_triton
@@ -309,6 +310,7 @@ class Worker:
             self._lines = _Lines(sources, values=not self._device.on_gpu)
         try:
             load = getattr(importlib.import_module(module), function)
+            bytecode.keep_bytecode(Path(request["folder"]))
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))
         except MissingToolError as error:
             return {"missing": str(error)[:4096]}

@@ -386,12 +386,15 @@ def run(
 
 
 def _tell_line(asked: Connection) -> None:
-    """Tell where the rank's own thread is, whenever somebody asks."""
-    main = threading.main_thread().ident
+    """Tell where the rank's own thread is, whenever somebody asks: in the candidate, if it is."""
+    main = threading.main_thread().ident or 0
     try:
         while True:
             asked.recv()
-            file, line = candidate_line(sys._current_frames().get(main or 0))
+            frame = sys._current_frames().get(main)
+            file, line = candidate_line(frame)
+            if frame and not file:  # while ranks start, it is torch that waits
+                file, line = os.sep.join(Path(frame.f_code.co_filename).parts[-2:]), frame.f_lineno
             asked.send(f"{file}:{line}" if file else "")
     except (EOFError, OSError):
         return

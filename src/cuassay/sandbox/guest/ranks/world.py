@@ -10,6 +10,7 @@ end here.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import tempfile
@@ -104,6 +105,14 @@ class _Rank:
         """Whether its process has computed since."""
         return self._clock() - self.computed_s > _COMPUTED_S
 
+    def line(self) -> str:
+        """Return " at FILE:LINE" of its own thread; nothing where it does not answer."""
+        line = ""
+        with suppress(OSError, EOFError):
+            self.asked.send(None)
+            line = str(self.asked.recv()) if self.asked.poll(1.0) else ""
+        return f" at {line[:200]}" if line else ""
+
     def _clock(self) -> float:
         """Return the processor's seconds of its process; 0 where it is gone."""
         with suppress(OSError):
@@ -149,54 +158,66 @@ class World:
         self._timing = Timing()
         self._groups, self._on_gpu = groups, device.on_gpu
         self._silences = 0  # in a row, in which a rank computed
-        folder = tempfile.mkdtemp(prefix="ranks-")
+        self._folder = tempfile.mkdtemp(prefix="ranks-")
         gpus = torch.cuda.device_count() if device.on_gpu else 0
         if not device.on_gpu:
             # The first symmetric tensor of a process loads 500 modules of torch. Ranks are forks of
             # this process: where each loaded them, eight were silent for 30 s on a busy machine.
             make_contiguous_strides_for((1,))
-        for number in range(size * groups):
-            place = Place(
-                rank=number,
-                world=size * groups,
-                groups=groups,
-                store=os.path.join(folder, "store"),
-                device=Device(f"cuda:{number % gpus}") if gpus else device,
-                apart=size * groups <= gpus,
-            )
-            here, there = Pipe()
-            asks, asked = Pipe()
-            process = start(
-                there,
-                asked,
-                place,
-                function,
-                problem=problem,
-                starter=starter,
-                theirs=[here, asks, *(one for r in self._ranks for one in (r.channel, r.asked))],
-            )
-            there.close()
-            asked.close()
-            self._ranks.append(_Rank(number, process, here, asks))
-            if device.on_gpu:
-                here.send((place, problem, recipe))
-        for rank in self._ranks:
-            try:
-                if not rank.channel.poll(_JOINS_S):
+        try:
+            for number in range(size * groups):
+                place = Place(
+                    rank=number,
+                    world=size * groups,
+                    groups=groups,
+                    store=os.path.join(self._folder, "store"),
+                    device=Device(f"cuda:{number % gpus}") if gpus else device,
+                    apart=size * groups <= gpus,
+                )
+                here, there = Pipe()
+                asks, asked = Pipe()
+                process = start(
+                    there,
+                    asked,
+                    place,
+                    function,
+                    problem=problem,
+                    starter=starter,
+                    theirs=[
+                        here,
+                        asks,
+                        *(one for r in self._ranks for one in (r.channel, r.asked)),
+                    ],
+                )
+                there.close()
+                asked.close()
+                self._ranks.append(_Rank(number, process, here, asks))
+                if device.on_gpu:
+                    here.send((place, problem, recipe))
+            until = time.monotonic() + _JOINS_S
+            for rank in self._ranks:
+                try:
+                    if not rank.channel.poll(max(0.0, until - time.monotonic())):
+                        late = (one for one in self._ranks[rank.number :] if not one.channel.poll())
+                        told = "; ".join(f"rank {one.number}{one.line()}" for one in late)
+                        raise MissingToolError(
+                            f"the ranks cannot meet here: not ready after {_JOINS_S:g} s: {told}"
+                        )
+                    letter = self._receive(rank)
+                except RankRaisedError as error:
+                    letter = Ends(error.record)
+                if isinstance(letter, Ends) and letter.raised is not None:
+                    # No call was made: nothing of this is the kernel's.
+                    said = f"{letter.raised.exception}: {letter.raised.message}"[:1000]
                     raise MissingToolError(
-                        f"the ranks cannot meet here: rank {rank.number} is not ready after "
-                        f"{_JOINS_S:g} s"
+                        f"the ranks cannot meet here: rank {rank.number}: {said}"
                     )
-                letter = self._receive(rank)
-            except RankRaisedError as error:
-                letter = Ends(error.record)
-            if isinstance(letter, Ends) and letter.raised is not None:
-                # No call was made: nothing of this is the kernel's.
-                said = f"{letter.raised.exception}: {letter.raised.message}"[:1000]
-                raise MissingToolError(f"the ranks cannot meet here: rank {rank.number}: {said}")
+        except BaseException:
+            self.close()  # those that came up would wait for the others, on their GPUs
+            raise
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes, and remove what they shared."""
         for rank in self._ranks:
             rank.channel.close()
             rank.asked.close()
@@ -205,6 +226,7 @@ class World:
                     os.kill(rank.process, signal.SIGKILL)
                     os.waitpid(rank.process, 0)
         self._ranks = []
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def run(self, calls: Sequence[Sequence[Sequence[Sent]]], timing: Timing) -> list[Holds]:
         """Make calls: of each rank, of each of its calls the inputs; return what the ranks hold.
@@ -385,12 +407,7 @@ class World:
                 case _Is.OVER:
                     does = "has ended its call"
                 case _:
-                    line = ""
-                    with suppress(OSError, EOFError):
-                        rank.asked.send(None)
-                        line = str(rank.asked.recv()) if rank.asked.poll(1.0) else ""
-                    at = f" at {line[:200]}" if line else ""
-                    does = f"does not return{at}"
+                    does = f"does not return{rank.line()}"
             told.append((rank.number, does))
         return RanksStuckError("", tuple(told))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.device import CPU
 from cuassay.model.steps import Moments
 from cuassay.sandbox.guest.interface import RankRaisedError, RanksStuckError
+from cuassay.sandbox.guest.ranks.member import Member
 from cuassay.sandbox.guest.ranks.messages import Packed, Sent, pack, unpack
 from cuassay.sandbox.guest.ranks.start import Recipe
 from cuassay.sandbox.guest.ranks.world import Timing, World
@@ -297,6 +301,50 @@ def test_ranks_that_cannot_meet_say_nothing_of_the_kernel(
     monkeypatch.setattr("cuassay.sandbox.guest.ranks.member.open_world", refuses)
     with pytest.raises(MissingToolError, match="cannot meet here: rank 0: RuntimeError: no net"):
         opened(summed, 2)
+
+
+def test_ranks_that_did_not_all_come_leave_nothing_and_the_others_are_named(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def comes_late(member: Member) -> None:
+        if member._place.rank == 1:
+            time.sleep(60)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Member, "join", comes_late)
+    monkeypatch.setattr("cuassay.sandbox.guest.ranks.world._JOINS_S", 1.0)
+    with pytest.raises(MissingToolError, match=r"not ready after 1 s: rank 1 at .*\.py:"):
+        opened(summed, 2)
+    assert _children() == set()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ends", ["returns", "raises", "hangs", "is killed"])
+def test_no_process_and_no_file_is_left(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ends: str
+) -> None:
+    def calls(x: torch.Tensor) -> torch.Tensor:
+        if ends == "raises":
+            raise ValueError("no")
+        if ends == "hangs" and dist.get_rank() == 0:
+            dist.barrier()
+        if ends == "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x.clone()
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    world = opened(calls, 2)
+    with suppress(RankRaisedError, RanksStuckError):
+        _answers(world, 2)
+    world.close()
+    assert _children() == set()
+    assert list(tmp_path.iterdir()) == []
+
+
+def _children() -> set[int]:
+    """Return the processes that this one has started and that are not over."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return {int(one) for one in listed.split()}
 
 
 def test_a_result_in_its_inputs_memory_is_that_of_its_own_call(opened: Open) -> None:
