@@ -304,6 +304,8 @@ class Worker:
         self._around.baseline = state_snapshot.snapshot() | own_process.asked()
         guards.choose_guards(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
+        if candidate.language is Language.CUDA_KERNEL:
+            self._around.bound = "a raw CUDA kernel is launched by cuassay itself, on one device"
         self._around.kernels = kernel_names.kernels_of(candidate)
         if candidate.language is Language.PYTHON:
             sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
