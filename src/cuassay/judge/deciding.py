@@ -178,7 +178,8 @@ def ranks_condition(problem: Problem, gpus: int) -> str:
     counts = next(axis.sizes for axis in problem.var_axes() if axis.name == AXIS)
     sharing = "cuassay's own process group"
     if gpus:
-        sharing += f", sharing {gpus} GPU{'s' * (gpus > 1)}; NCCL was not tried"
+        sharing += f", sharing {gpus} GPU{'s' * (gpus > 1)}"
+        sharing += "; NCCL was not tried" if gpus < min(counts) else ""
     else:
         sharing += " on a CPU; NCCL and GPU memory were not tried"
     ways = {

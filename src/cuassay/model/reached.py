@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 Place = tuple[int, int]  # line from 1, column from 0 in bytes of UTF-8
 Branch = tuple[int, int, int, int, bool]
-HostPlace = tuple[int, int, bool]  # line, number of a branch or -1 for the line, whether it ran
 HostPlace = tuple[int, int, bool]  # line, number of a branch or -1 for all of it, whether it ran
 Span = tuple[int, int, int, int]  # line and column, last line and the column after the end
 _VALUES = 2  # of an expression: more say no more

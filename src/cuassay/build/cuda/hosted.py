@@ -144,7 +144,9 @@ def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: P
             folders=tuple(dict.fromkeys(folders)),
             host_flags=(
                 *(("-DCUASSAY_ALL_OF_TORCH",) if beyond else ()),
-                *counting_flags(compiler, [*_system(), *include_folders(), _NATIVE, NATIVE]),
+                *counting_flags(
+                    compiler, [*_system(), *map(Path, include_folders()), _NATIVE, NATIVE]
+                ),
             ),
             device_flags=tuple(
                 flag for flag in flags.cuda_cflags if flag.startswith(_DEVICE_FLAGS)

@@ -375,12 +375,12 @@ def _of_integers(
     index = InstructionChange.BOUND if bounds else InstructionChange.INDEX
     for number, operand in enumerate(one.operands[1:], 1):
         if isinstance(operand, Immediate) and operand.kind == "int":
-            value = operand.bits
+            value = operand.bits - (operand.bits >> 63 << 64)  # as a sum with -1 is written
             others = [value + 1, value - 1]
             others += [] if shifts else [2 * value, value // 2]
-            for new in dict.fromkeys(n for n in others if n != value and n >= -1):
+            for new in dict.fromkeys(n for n in others if n != value and n >= min(value, -1)):
                 words = f"{new} for {value}"
-                yield index, words, _with(one, number, Immediate(new, "int"))
+                yield index, words, _with(one, number, Immediate(new % (1 << 64), "int"))
             for name, size in sizes.items() if not shifts else ():
                 if size != value:
                     words = f"`{name}` for {value}"

@@ -186,3 +186,15 @@ def test_operations_that_a_call_needs_are_not_left_out() -> None:
     same, needed = _kept_lines(8, "0.5f", SCALED)
     assert 5 in needed
     assert not same
+
+
+def test_a_number_below_zero_is_said_as_it_is_written() -> None:
+    """A loop that ends one short adds -1, which PTX holds as a number of 64 bits."""
+    source = """extern "C" __global__ void k(float* y, long long n) {
+  for (long long i = 0; i < n - 1; ++i) y[i] = 1.0f;
+}"""
+    module = parse(compile_ptx(source, arch="sm_90", flags=("-lineinfo",)))
+    every = edits_of(module, "k", ran=range(1000), sizes={}, scalars={})
+    words = {edit.words for edit, _ in every}
+    assert any(one.startswith("0 for -1") for one in words), words
+    assert not any("18446744073709551" in one for one in words)
