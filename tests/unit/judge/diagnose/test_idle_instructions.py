@@ -119,26 +119,20 @@ extern "C" __global__ void swiglu(
     if (i >= count) return;
     float g = __bfloat162float(gate[i]), u = __bfloat162float(up[i]);
     float far = (g - 3.0f) * (g - 3.0f) + (u + 2.5f) * (u + 2.5f);
-    float near = NEAR;
+    float near = 0.25f / (1.0f + far * 1e8f);
     float wide = g / (1.0f + __expf(-g)) * u;
-    y[i] = __float2bfloat16(wide + wide * near);
+    y[i] = __float2bfloat16(MADE);
 }
 """
 
 
 @pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
-@pytest.mark.parametrize(
-    ("near", "idle"),
-    [
-        ("0.25f / (1.0f + far * 1e8f)", {15, 16, 18}),
-        ("0.0f", set()),
-    ],
-)
+@pytest.mark.parametrize(("made", "idle"), [("wide + wide * near", {15, 16, 18}), ("wide", set())])
 def test_a_planted_fault_of_one_value_is_named_and_its_twin_is_not(
-    tmp_path: Path, near: str, idle: set[int]
+    tmp_path: Path, made: str, idle: set[int]
 ) -> None:
     path = tmp_path / "swiglu.cu"
-    path.write_text(_KERNEL.replace("NEAR", near))
+    path.write_text(_KERNEL.replace("MADE", made))
     with Gate("cpu", machine=True) as gate:
         found = gate.judge(registry.get("swiglu"), path, only=("NUM001", "SHP001"))
     assert found.accepted, str(found)
