@@ -35,7 +35,7 @@ class Trial:
 
     `require` names conditions of use that are binding, `only` the checks that judge (none: all),
     `precision` the policy (empty: the problem's), `budget_s` what the trial may take where that is
-    not the profile's (0.0).
+    not the profile's (0.0), `limits` the largest sizes that the kernel documents, by axis.
     """
 
     kind: str
@@ -49,6 +49,7 @@ class Trial:
     only: tuple[str, ...] = ()
     precision: str = ""
     budget_s: float = 0.0
+    limits: tuple[tuple[str, int], ...] = ()
 
     @property
     def key(self) -> str:
@@ -179,11 +180,36 @@ def load_problem(name: str, dtype: str) -> Problem:
     return load(name, dtype=dtype or None)
 
 
+def trial_problem(trial: Trial) -> Problem:
+    """Return what a trial is judged by: its problem under its policy, in sizes it documents."""
+    from cuassay.model.precision import precision_named
+    from cuassay.model.problem import VarAxis
+
+    problem, limits = load_problem(trial.problem, trial.dtype), dict(trial.limits)
+    if trial.precision:
+        problem = replace(problem, precision=precision_named(trial.precision))
+    if not limits:
+        return problem
+    return replace(
+        problem,
+        axes=tuple(
+            replace(axis, maximum=limits.get(axis.name, axis.maximum))
+            if isinstance(axis, VarAxis)
+            else axis
+            for axis in problem.axes
+        ),
+        workloads=tuple(
+            one
+            for one in problem.workloads
+            if all(one.axes[name] <= most for name, most in limits.items())
+        ),
+    )
+
+
 def _judge(trial: Trial, seed: int) -> Row:
     import torch
 
     from cuassay.errors import CuassayError
-    from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile
 
     assert _gate is not None
@@ -191,11 +217,8 @@ def _judge(trial: Trial, seed: int) -> Row:
     decision, codes, reason, share, checks_s = "ERROR", [], "", 0.0, {}
     conditions: list[str] = []
     try:
-        problem = load_problem(trial.problem, trial.dtype)
-        if trial.precision:
-            problem = replace(problem, precision=precision_named(trial.precision))
         found = _gate.judge(
-            problem,
+            trial_problem(trial),
             Path(trial.path),
             profile=Profile(trial.profile),
             seed=seed,

@@ -103,6 +103,7 @@ def kernels(name: str, packages: Path | None, device: str = "cpu") -> Iterator[T
                     problem=adapter.problem,
                     dtype=dtype,
                     precision=adapter.precision,
+                    limits=adapter.limits,
                 )
 
 

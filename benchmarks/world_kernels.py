@@ -20,7 +20,8 @@ class Adapter:
     the catalogue, or of `world_problems` after `world:`. `rejected_in_16_bits` says why the policy
     rejects the kernel in a 16-bit type, and rightly: there it must be REJECTED. So it must without
     a GPU, where every declared size is looked at by addresses, if its offsets `overflow` there
-    (which says how). `precision` is the policy, where it is not the problem's.
+    (which says how). `precision` is the policy, where it is not the problem's; `limits` are the
+    largest sizes that it takes, by axis: it raises beyond them, with a message that says so.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Adapter:
     rejected_in_16_bits: str = ""
     overflow: str = ""
     precision: str = ""
+    limits: tuple[tuple[str, int], ...] = ()
     dtypes: tuple[str, ...] = HALVES
 
     def written(self, folder: Path, packages: Path) -> Path:

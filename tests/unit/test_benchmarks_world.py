@@ -137,3 +137,17 @@ def test_an_adapter_writes_one_file_that_runs(
 def test_problems_take_every_working_dtype(dtype: str, problems: ModuleType) -> None:
     found = problems.get("softmax", dtype)
     assert {str(spec.dtype) for spec in found.outputs} == {dtype}
+
+
+def test_a_kernel_is_judged_in_the_sizes_that_it_documents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for trials in loaded(monkeypatch, "gate_trials"):
+        given = {"kind": "world", "name": "k", "path": "k.py", "problem": "layernorm"}
+        whole = trials.trial_problem(trials.Trial(**given))
+        narrow = trials.trial_problem(trials.Trial(**given, limits=(("hidden", 4096),)))
+        most = {axis.name: axis.maximum for axis in narrow.var_axes()}
+        assert most == {axis.name: axis.maximum for axis in whole.var_axes()} | {"hidden": 4096}
+        sizes = [one.axes["hidden"] for one in whole.workloads]
+        kept = [one.axes["hidden"] for one in narrow.workloads]
+        assert kept == [one for one in sizes if one <= 4096] != sizes

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from cuassay.build import tuned
 from cuassay.build.cuda.toolkit import architecture, cuda_home, hopper_arch
+from cuassay.build.gpu_questions import asked_in_vain, watch_questions
 from cuassay.build.sources import (
     absent_library_of_ranks,
     build_lock,
@@ -83,6 +84,8 @@ def load_python(
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder / "torch_extensions")
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+    if on_cpu:
+        watch_questions()
     around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if on_cpu and speaks_of_a_gpu(text):
         from cuassay.build.cuda_facade import cuda_facade
@@ -225,6 +228,12 @@ def _missing(error: BaseException, root: Path, *, on_cpu: bool) -> str:
         if on_cpu and any(sign in text for sign in _NEEDS_GPU):
             return (
                 f"the candidate needs an NVIDIA GPU, and this trial runs on the cpu: {text[:300]}"
+            )
+        package = asked_in_vain(link, root) if on_cpu else ""
+        if package:
+            return (
+                f"the candidate's package '{package}' needs an NVIDIA GPU, and this trial runs on "
+                f"the cpu ({' '.join(text.split())[:300]}); judge it with --device cuda"
             )
         link = link.__cause__ or link.__context__
     return ""

@@ -199,20 +199,21 @@ def _of_numbers(
 def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis:
     ordered = sorted(held, key=lambda f: (f.code in _LAWS, f.cause is not cause))
     lead = ordered[0]
-    clue = clues.numbers if cause in NUMBERS else None
+    own = clues.numbers is not None and clues.numbers.cause is cause
+    clue = clues.numbers if own or cause in NUMBERS else None
     example = next((finding.counterexample for finding in ordered if finding.counterexample), "")
     if cause in clues.repaired:
         basis = Basis.REPAIR
     elif clue is not None:
         basis = clue.basis
-    elif cause in _MEMORY and cause in clues.instead.values():
-        basis = Basis.MACHINE
     elif lead.lines:
         basis = Basis.MACHINE if lead.code.endswith("101") else Basis.CHECK
     else:
         basis = Basis.TRACE if cause in clues.lines else Basis.CHECK
     if cause in _IN_ITS_OWN_WORDS and lead.cause is not cause and clues.instead:
-        words = f"{PAGES[cause].words}: {lead.message}"  # of a check that looked for another one
+        # What an experiment saw, else the message of a check that looked for another cause.
+        said = clue.words if clue is not None else ""
+        words = said or f"{PAGES[cause].words}: {lead.message}"
     elif cause in _IN_ITS_OWN_WORDS:
         words = lead.message
     elif cause is Cause.WRONG_VALUES:

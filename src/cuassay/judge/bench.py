@@ -198,9 +198,8 @@ def open_bench(
     """
     # Drawn only now: the candidate's digest is fixed before any input exists.
     seed = job.seed if job.seed is not None else new_root()
-    budget = TimeBudget.of(
-        job.profile, job.budget_s, spent_s=max(time.time() - timeline.started, 0.0)
-    )
+    spent_s = max(time.time() - timeline.started - timeline.waited_s, 0.0)
+    budget = TimeBudget.of(job.profile, job.budget_s, spent_s=spent_s)
     host = HostNursery(nursery)
     stack.callback(host.close)
     machine = stack.enter_context(

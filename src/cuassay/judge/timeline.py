@@ -11,11 +11,15 @@ from cuassay.sandbox.host.parts import Parts
 
 
 class Timeline:
-    """Collects spans. `started` is the trial's beginning as `time.time()` has it."""
+    """Collects spans. `started` is the trial's beginning as `time.time()` has it.
+
+    `waited_s` passed for what the trial's limit does not count, such as a compiler.
+    """
 
     def __init__(self, started: float | None = None) -> None:
         self.started = time.time() if started is None else started
         self.spans: list[Span] = []
+        self.waited_s = 0.0
 
     def passed(self, lane: Lane, what: str) -> None:
         """Note what took the time from the last span's end, or the trial's beginning, to now."""
@@ -35,3 +39,12 @@ class Timeline:
             self.spans.append(
                 Span(lane=lane, what=what, begin_s=begin_s, end_s=end_s, parts_s=parts.seconds)
             )
+
+    @contextmanager
+    def waits(self) -> Iterator[None]:
+        """Count this block as waited for."""
+        begun = time.time()
+        try:
+            yield
+        finally:
+            self.waited_s += time.time() - begun

@@ -72,7 +72,9 @@ def judge_candidate(
         emit(Progress(text=note))
     notes += filter(None, [chosen_note(problem)])
     device = choose_device(job.device)
-    build.prepare(candidate, device=device, notify=lambda text: emit(Progress(text=text)))
+    with timeline.waits():  # a compiler has a limit of its own
+        notify = lambda text: emit(Progress(text=text, waits=True))  # noqa: E731
+        build.prepare(candidate, device=device, notify=notify)
     toolchain = build.toolchain(device)
     if job.run_dir:
         write_snapshot(Path(job.run_dir), problem, candidate)

@@ -55,3 +55,11 @@ def test_spans_are_kept_in_the_order_of_their_ends(clock: list[float]) -> None:
         ("inner", 1.0, 2.0),
         ("outer", 0.0, 2.0),
     ]
+
+
+def test_what_was_waited_for_is_added_up(clock: list[float]) -> None:
+    kept = Timeline(started=90.0)
+    for _ in range(2):
+        with kept.waits():
+            clock[0] += 30.0
+    assert kept.waited_s == 60.0

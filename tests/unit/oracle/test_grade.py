@@ -16,7 +16,7 @@ from cuassay.oracle.truth import programs
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import OutputTruth
-from tests.support.oracle_cases import spec
+from tests.support.oracle_cases import normal, spec
 
 _FAMILIES = Precision.MIXED.families
 
@@ -122,3 +122,38 @@ def test_what_no_family_explains_is_measured_by_the_widest() -> None:
     assert not found.passed
     assert found.share == 1.5
     assert found.precision is Precision.STRICT
+
+
+def _scaled_twice(values: Tensor, scale: Tensor) -> Tensor:
+    return (values.float() * scale.float() * scale.float()).to(values.dtype)
+
+
+@pytest.mark.parametrize(
+    ("policy", "dtype", "passes"),
+    [
+        (Precision.MIXED, torch.float16, True),
+        (Precision.STRICT, torch.float16, False),
+        (Precision.MIXED, torch.bfloat16, False),  # its intermediates do not overflow
+    ],
+)
+def test_what_overflows_may_be_nan_where_float16_intermediates_may_overflow_before(
+    policy: Precision, dtype: torch.dtype, passes: bool
+) -> None:
+    values, scale = normal(16, 64, seed=1).to(dtype), torch.ones(64, dtype=dtype)
+    size = 1e3 if dtype is torch.float16 else 1e30
+    values[3] = 0.9
+    scale[5] = size
+    output = spec(str(dtype).removeprefix("torch."), "rows", "columns")
+
+    def measure_in(precision: Precision) -> Comparison:
+        family = family_of(precision, output.dtype)
+        made = make_truth(_scaled_twice, [values, scale], [output], seed=4, family=family)
+        return measure(got, made.outputs[0])
+
+    got = _scaled_twice(values, scale)
+    got[3, 5] = torch.nan
+    found = least_family(measure_in(Precision.STRICT), measure_in, policy.families)
+    assert found.passed is passes
+    got[3, 6] = torch.nan  # beside a result that the type holds
+    found = least_family(measure_in(Precision.STRICT), measure_in, policy.families)
+    assert not found.passed

@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(scores, mask, y, columns, scale, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     peak, total = -float("inf"), 0.0
     for start in range(0, columns, BLOCK):
         at = start + tl.arange(0, BLOCK)

@@ -150,8 +150,8 @@ def _unwritten(
     """Return the message and place of elements that hold the first two patterns."""
     place = Where(output=spec.name)
     tensor = tensors[0]
-    held = _holds_ff(tensors[1]) & (
-        tensor.isnan() if tensor.dtype.is_floating_point else _holds_ff(tensor)
+    held = holds_ff(tensors[1]) & (
+        tensor.isnan() if tensor.dtype.is_floating_point else holds_ff(tensor)
     )
     right = truth.value.to(held.device)
     if right.shape != held.shape:
@@ -161,7 +161,7 @@ def _unwritten(
         # A kernel that writes NaN does so over the third pattern too, which holds none.
         held &= ~tensors[2].to(held.device).isnan()
     else:
-        held &= ~_holds_ff(right.to(tensors[0].dtype))
+        held &= ~holds_ff(right.to(tensors[0].dtype))
         # Both patterns are the integer -1: an element that was written keeps it in the third.
         held &= tensors[2].to(held.device) != tensors[0]
     count = int(held.sum())
@@ -178,7 +178,7 @@ def _unwritten(
     return message, dataclasses.replace(place, index=index, got=got, expected=expected)
 
 
-def _holds_ff(tensor: torch.Tensor) -> torch.Tensor:
+def holds_ff(tensor: torch.Tensor) -> torch.Tensor:
     """Return where every byte of an element is 0xFF, or the element is NaN."""
     data = raw_bytes(tensor).reshape(-1, tensor.element_size())
     held = (data == 0xFF).all(dim=1).reshape(tensor.shape)

@@ -25,7 +25,7 @@ from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
 from cuassay.inputs.scalars import drawn_scalar
 from cuassay.judge.decide.structure import matched
-from cuassay.judge.diagnose import alike, blamed_lines, instructions, repairs
+from cuassay.judge.diagnose import alike, blamed_lines, instructions, repairs, unwritten
 from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.judge.diagnose.hypotheses import (
     HYPOTHESES,
@@ -220,15 +220,15 @@ class _Experiments:
             self.ran.update(trace.ran if trace is not None else ())
             self.totals.update(blamed_lines.totals(trace) if trace is not None else ())
         launches = self._launches(telling.case) if trace is None else ()
-        if (fault := _seen_fault(self.candidate, self.wrong, launches)) is not None:
-            cause, where = fault
-            words = PAGES[cause].words
+        fault = _seen_fault(self.candidate, self.wrong, launches)
+        fault = fault or unwritten.never_written(self.trial, self.run, answers)
+        if fault is not None:
             return dataclasses.replace(
                 held,
-                numbers=Clue(cause=cause, words=words, basis=Basis.MACHINE, line=where),
-                confirmed=held.confirmed | {cause},
-                instead=dict.fromkeys((*TESTED, *NUMBERS), cause),
-                lines=lines | ({cause: where} if where is not None else {}),
+                numbers=fault,
+                confirmed=held.confirmed | {fault.cause},
+                instead=dict.fromkeys((*TESTED, *NUMBERS), fault.cause),
+                lines=lines | ({fault.cause: fault.line} if fault.line is not None else {}),
             )
         # `rounds` says whether roundings may be what makes an answer as wrong as it is. They are
         # not where nothing computes in 16 bits, or where the machine, which carries each value in
@@ -853,7 +853,7 @@ class _Experiments:
 
 def _seen_fault(
     candidate: Candidate, wrong: Sequence[Finding], launches: Sequence[LaunchEvidence]
-) -> tuple[Cause, SourceLine | None] | None:
+) -> Clue | None:
     """Return what the machine saw go wrong in a call, where no check of it has told.
 
     A kernel that is wrong on every input is rejected before those checks run.
@@ -865,9 +865,10 @@ def _seen_fault(
         if cause is None or fault.severity != "wrong":
             continue
         at = next((touch for touch in fault.touches if touch.line), None)
-        if at is None:
-            return cause, None
-        return cause, blamed_lines.source_line(candidate, at.file, at.line, what=at.what)
+        where = None
+        if at is not None:
+            where = blamed_lines.source_line(candidate, at.file, at.line, what=at.what)
+        return Clue(cause=cause, words="", basis=Basis.MACHINE, line=where)
     return None
 
 

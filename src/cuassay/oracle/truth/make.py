@@ -154,7 +154,13 @@ def make_truth(
     discontinuous, unmodelled = _draw(draws_of, found, count)
     _take_members(draws_of, found, few=count < DRAWS)
     outputs = tuple(
-        finish(item, roundoff=roundoff, discontinuous=discontinuous, gradient=gradients)
+        finish(
+            item,
+            roundoff=roundoff,
+            discontinuous=discontinuous,
+            gradient=gradients,
+            intermediates=draws_of.family.intermediates,
+        )
         for item in found
     )
     return Truth(

@@ -168,9 +168,17 @@ def collector(
 
 
 def finish(
-    found: Collector, *, roundoff: float, discontinuous: bool, gradient: bool = False
+    found: Collector,
+    *,
+    roundoff: float,
+    discontinuous: bool,
+    gradient: bool = False,
+    intermediates: torch.dtype | None = None,
 ) -> OutputTruth:
-    """Return the truth of one output from everything gathered."""
+    """Return the truth of one output from everything gathered.
+
+    `intermediates` is the type in which trusted implementations may store what they compute.
+    """
     if not found.value.numel():  # its shape is all there is to judge
         return OutputTruth(
             name=found.spec.name, dtype=found.spec.dtype, value=found.value, scale=None
@@ -190,14 +198,14 @@ def finish(
             tied=found.tied,
             gradient=gradient,
         )
-        made = _finish_floating(found, runs)
+        made = _finish_floating(found, runs, overflows=intermediates is torch.float16)
     found.deviations.clear()  # their memory serves the next output
     found.errors.clear()
     found.members.clear()
     return replace(made, ill_conditioned=_condition(made))
 
 
-def _finish_floating(found: Collector, runs: Runs) -> OutputTruth:
+def _finish_floating(found: Collector, runs: Runs, *, overflows: bool) -> OutputTruth:
     spec, scale, value = found.spec, achievable(runs), runs.value
     top = special.form_of(spec.dtype).maximum
     extremes = [*torch.aminmax(value), scale.full.float().amin()]
@@ -205,8 +213,11 @@ def _finish_floating(found: Collector, runs: Runs) -> OutputTruth:
         extremes += torch.aminmax(found.written)
     # A GPU is waited for once.
     low, high, least, *shown = torch.stack([one.double() for one in extremes]).tolist()
+    beyond: Tensor | None = None
     if not -top <= low <= high <= top:  # NaN too
         value = special.settle_overflow(value, scale.full, spec.dtype)
+        # Where the result is beyond float16, infinities of an intermediate may have met before.
+        beyond = torch.isfinite(runs.value) & torch.isinf(value) if overflows else None
         low, high = torch.stack(torch.aminmax(value)).tolist()
     finite = math.isfinite(low) and math.isfinite(high)
     least = max(least, 0.0) if finite else 0.0
@@ -222,7 +233,7 @@ def _finish_floating(found: Collector, runs: Runs) -> OutputTruth:
         unit=unit,
         element_room=scale.room,
         yardsticks=yardsticks(runs, scale, spec.shape, found.hits, unit=unit, least=least),
-        alternative=None if own is None else _alternative(own, value),
+        alternative=None if own is None else _alternative(own, value, beyond),
         ambiguous=ambiguous,
         ambiguous_share=0.0 if ambiguous is None else float(ambiguous.double().mean()),
         hits=found.hits,
@@ -238,9 +249,14 @@ def _rms(values: Tensor) -> float:
     return math.sqrt(float(finite.square().mean())) if finite.numel() else 0.0
 
 
-def _alternative(written: Tensor, value: Tensor) -> Tensor | None:
-    """Return the reference's class where it differs from truth's, -1 elsewhere; None if nowhere."""
+def _alternative(written: Tensor, value: Tensor, beyond: Tensor | None) -> Tensor | None:
+    """Return the reference's class where it differs from truth's, -1 elsewhere; None if nowhere.
+
+    NaN stands where a result is `beyond` the range of its type: nobody can use it either way.
+    """
     own, true = special.classes(written), special.classes(value)
+    if beyond is not None:
+        own = torch.where(beyond & (own == true), special.NAN, own)
     differs = own != true
     return torch.where(differs, own, -1).to(torch.int8) if bool(differs.any()) else None
 

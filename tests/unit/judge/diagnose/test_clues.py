@@ -91,6 +91,14 @@ def test_a_write_into_an_input_is_found(gate: Gate) -> None:
     assert _names_line("input_mutated", made)
 
 
+def test_a_tail_that_is_not_written_is_told_from_numbers_where_sizes_alone_were_tried(
+    gate: Gate,
+) -> None:
+    made = _first(gate, "unwritten_tail", only=("SHP001",))
+    assert made.cause is Cause.UNWRITTEN
+    assert " elements hold whatever fresh memory held, the first at [" in made.words
+
+
 def test_a_name_that_is_not_there_is_found(gate: Gate) -> None:
     made = _first(gate, "missing_import")
     assert made.cause is Cause.NOT_BUILT

@@ -77,7 +77,8 @@ def _scaled(cx: Emit, ins: Instruction) -> None:
         cx.unsupported("has a shape, types or scales that its kind does not have")
     columns = [items_of(operand) for operand in ins.operands[1:4]]
     inputs = [cx.read(one, "b32") for column in columns for one in column]
-    inputs += [cx.read(ins.operands[4], "b32"), cx.read(ins.operands[6], "b32")]
+    scales_of = (items_of(ins.operands[4]), items_of(ins.operands[6]))  # braces around one or not
+    inputs += [cx.read(one, "b32") for (one,) in scales_of]
     chosen, poisons = "0", []
     for place, one in enumerate((*items_of(ins.operands[5]), *items_of(ins.operands[7]))):
         value = cx.read(one, "u16")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -110,12 +109,15 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
         if (expression := _expression(plain, parted.kernels)) is not None
     }
     wanted = tuple(dict.fromkeys(one for one in kernels.values() if one.endswith(">")))
-    found = None
-    if library:
-        with contextlib.suppress(CompileError):
-            found = _device_code(source, folder / "nvrtc", options, wanted, nvrtc=True)
-    if found is None:
-        found = _device_code(source, folder / "device", options, wanted, nvrtc=False)
+    try:
+        found = _device_code(source, folder / "device", options, wanted, nvrtc=library)
+    except CompileError as first:
+        if not library:
+            raise
+        try:
+            found = _device_code(source, folder / "nvcc", options, wanted, nvrtc=False)
+        except CompileError:
+            raise first from None
     names = {name: found.names.get(one, name) for name, one in kernels.items()}
     names = _matched(names, kernels, found.ptx)
     # NVRTC takes a name for one in the current folder.

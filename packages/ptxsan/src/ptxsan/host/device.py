@@ -41,8 +41,8 @@ _HEADERS = {
     "#define __inline__ inline\n#define __inline inline\n"
     "__host__ __device__ constexpr int __builtin_clz(unsigned value) {\n"
     "  int zeros = 0;\n  for (; !(value >> 31); value <<= 1) ++zeros;\n  return zeros;\n}\n",
-    # cuda_device_runtime_api.h, which NVRTC has not
-    "dependent_launch.h": "#pragma once\n"
+    # cuda_device_runtime_api.h, which NVRTC has not; types are made of the host's functions
+    "dependent_launch.h": "#pragma once\ncudaError_t cudaDriverGetVersion(int* version);\n"
     "__device__ inline void cudaTriggerProgrammaticLaunchCompletion() {\n"
     '  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");\n}\n'
     "__device__ inline void cudaGridDependencySynchronize() {\n"

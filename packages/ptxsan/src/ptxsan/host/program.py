@@ -220,17 +220,24 @@ def _serve(request: Path) -> int:
     schedules = [(name, seed) for name, seed in wish["schedules"]]
     linked, devices = Linked.read(Path(wish["library"])), int(wish["devices"])
     path, report, library = Path(wish["runtime"]), Path(wish["report"]), Path(linked.library)
+    # Few, so that persistent kernels stay small; on sm_100 a cluster of eight blocks has to fit,
+    # since libraries divide by it.
+    multiprocessors = 8 if arch >= 100 else 4
     sanitizer: Sanitizer
     if devices > 1:
         sanitizer = several = SeveralDevices(options, schedules, report, library=library)
         runtime = Runtime(
-            path, several, strict=True, devices=devices, settles=several.settle, arch=arch
-        )
+            path, several, strict=True, devices=devices, settles=several.settle, arch=arch,
+            multiprocessors=multiprocessors,
+        )  # fmt: skip
     else:
         sanitizer = Sanitizer(
             options, schedules, report, concurrent=linked.is_concurrent, library=library
         )
-        runtime = Runtime(path, sanitizer, strict=True, resumes=sanitizer.resume, arch=arch)
+        runtime = Runtime(
+            path, sanitizer, strict=True, resumes=sanitizer.resume, arch=arch,
+            multiprocessors=multiprocessors,
+        )  # fmt: skip
     sanitizer.connect(runtime)
     code = runtime.register(linked)
     words = [wish["program"], *wish["arguments"]]

@@ -643,10 +643,12 @@ def _device_text(
     def drop(item: Item) -> None:
         edited.replace(tokens[item.first].start, tokens[item.last].end)
 
-    def unmark(item: Item) -> None:
+    def unmark(item: Item, *words: str) -> None:
         for token in tokens[item.first : item.last]:
-            if token.text == "__host__":  # NVRTC takes none
+            if token.text == "__host__" or token.text in words:  # NVRTC takes none
                 edited.replace(token.start, token.end)
+
+    asked = _asked_for_types(tokens, items)
 
     def visit(item: Item, *, member: bool) -> None:
         if item.is_kernel or item.has(*_DEVICE_VARIABLE):
@@ -660,10 +662,11 @@ def _device_text(
                 if not item.has("__device__"):  # types are made of what the host's would return
                     unmark(item)
                 doubt(item)
-            case Role.FUNCTION if member and item.body is not None:
+            case Role.FUNCTION if (member or item.name in asked) and item.body is not None:
                 start = item.body[0] if item.initialisers is None else item.initialisers
                 edited.replace(tokens[start].start, tokens[item.body[1]].end, ";")
-                unmark(item)
+                # One that is called may be undefined where it is not inline.
+                unmark(item, *(() if member else ("inline", "static")))
                 doubt(item)
             case Role.FUNCTION:
                 drop(item)
@@ -730,6 +733,23 @@ def _of_constants(text: str, tokens: Sequence[Token]) -> str:
     given = f"{trait}<{first}{type_}>"
     body = f"{{ using type = const typename {given}::type; }}" if index else f": {given} {{}}"
     return f" {head}{trait}<{first}const {type_}> {body};".replace("\n", " ")
+
+
+def _asked_for_types(tokens: Sequence[Token], items: Sequence[Item]) -> set[str]:
+    """Return the names in the bodies of host functions that stay since types are made of them.
+
+    Functions that they call have to be declared where the result's type is asked for.
+    """
+    found: set[str] = set()
+    for item in items:
+        if item.role is Role.CLASS:
+            found |= _asked_for_types(tokens, item.inner)
+        elif item.body is not None and item.has("template") and item.has("auto"):
+            if item.has("__device__", "__global__"):
+                continue
+            body = tokens[item.body[0] : item.body[1]]
+            found |= {token.text for token in body if token.kind is Kind.NAME}
+    return found
 
 
 def _classes_in(tokens: Sequence[Token], path: tuple[str, ...]) -> dict[int, set[str]]:

@@ -199,6 +199,7 @@ def test_functions_of_a_float_and_a_double_compute_in_double(tmp_path: Path) -> 
 # A tile of packed 4-bit elements comes by a tensor map that the host asks the driver to encode.
 TILES = r"""
 #include <cstdio>
+#include <cstring>
 #include <cuda.h>
 #include <cuda_runtime.h>
 #ifndef BYTES
@@ -257,6 +258,12 @@ int main() {
   if (encode(wide) != CUDA_ERROR_INVALID_VALUE || encode(box) != CUDA_SUCCESS) return 3;
   int driver;  // CUTLASS changes the maps that older drivers make
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver <= 13010) return 5;
+  const char* text;
+  if (cuMemsetD32Async((CUdeviceptr)arch, 0x01020304, 1, nullptr) != CUDA_SUCCESS) return 6;
+  cudaMemcpy(&built, arch, 4, cudaMemcpyDeviceToHost);
+  if (built != 0x01020304) return 7;
+  if (cuGetErrorString(CUDA_ERROR_INVALID_VALUE, &text) != CUDA_SUCCESS) return 8;
+  if (strcmp(text, "invalid argument")) return 9;
   tile<<<1, 256>>>(map, y, arch);
   if (cudaMemcpy(got, y, sizeof got, cudaMemcpyDeviceToHost) != cudaSuccess) return 4;
   cudaMemcpy(&built, arch, 4, cudaMemcpyDeviceToHost);

@@ -217,3 +217,14 @@ def test_structured_bindings_of_constants_know_what_std_was_told_of_their_type()
     assert "struct tuple_element<I, const R<T>> { using type = const typename" in device
     assert device.count("tuple_size<const") == 2  # what the program says of constants stays alone
     assert device.count("\n") == text.count("\n") + 1
+
+
+def test_what_a_hosts_template_calls_is_declared_where_types_are_made_of_it() -> None:
+    text = (
+        "inline int encoded(int n) { throw n; }\nint host_alone() { return 1; }\n"
+        "template <class T> auto made(T a) { return R<T>{encoded(a)}; }\n"
+    )
+    device = split(text + "__global__ void k(decltype(made(1)) n) {}\n").device
+    assert " int encoded(int n) ;" in device
+    assert "inline" not in device
+    assert "host_alone" not in device
