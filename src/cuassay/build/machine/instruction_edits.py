@@ -313,22 +313,28 @@ def _of_integers(
                     new_size = _with(one, number, Immediate(size, "int"))
                     yield InstructionChange.SIZE, words, new_size
         elif isinstance(operand, Register):
-            # The nearest come first, and beyond these the arguments, which a kernel reads at its
-            # begin.
-            kind = function.registers.get(operand.name)
-            found: dict[str, None] = {}
-            for item in reversed(function.body[:place]):
-                target = item.operands[0] if item.operands else None
-                if not isinstance(target, Register) or function.registers.get(target.name) != kind:
-                    continue
-                whole = item.base in _ARITHMETIC and item.parts[-1] in _INTEGERS
-                given = item.base == "ld" and "param" in item.parts
-                near = len(found) < _OTHERS and (whole or item.base == "mov")
-                if (given or near) and target.name != operand.name:
-                    found[target.name] = None
-            for rank, other in enumerate([Register(name) for name in found]):
+            for rank, other in enumerate(_others(function, place, operand)):
                 words = f"another integer ({rank + 1}) for operand {number} of `{one.base}`"
                 yield InstructionChange.REGISTER, words, _with(one, number, other)
+
+
+def _others(function: Function, place: int, register: Register) -> list[Register]:
+    """Return integers of a type that exist before an instruction: arguments, indices, sums.
+
+    The nearest come first, and beyond these the arguments, which a kernel reads at its begin.
+    """
+    kind = function.registers.get(register.name)
+    found: dict[str, None] = {}
+    for item in reversed(function.body[:place]):
+        target = item.operands[0] if item.operands else None
+        if not isinstance(target, Register) or function.registers.get(target.name) != kind:
+            continue
+        whole = item.base in _ARITHMETIC and item.parts[-1] in _INTEGERS
+        given = item.base == "ld" and "param" in item.parts
+        near = len(found) < _OTHERS and (whole or item.base == "mov")
+        if (given or near) and target.name != register.name:
+            found[target.name] = None
+    return [Register(name) for name in found]
 
 
 def _with(one: Instruction, number: int, operand: Operand) -> Instruction:

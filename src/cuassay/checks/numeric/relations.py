@@ -122,24 +122,7 @@ class Meta001(Check):
         truths = [trial.truth(read.case) for read in reads]
         wrong = [answers.wrong(read, closely=True) for read in reads]
         if any(wrong):
-            assert scenario.relation is not None
-            failed = [answers.wrong(read, closely=True) for read in reads]
-            for output in dict.fromkeys(c.output for found in failed for c in found):
-                bad = [any(c.output == output for c in found) for found in failed]
-                first = bad.index(True)
-                comparison = next(c for c in failed[first] if c.output == output)
-                wrong = [read.case.label for read, is_bad in zip(reads, bad, strict=True) if is_bad]
-                right = [
-                    read.case.label for read, is_bad in zip(reads, bad, strict=True) if not is_bad
-                ]
-                if not right:
-                    sides = f"wrong on every one of {', '.join(wrong)}"
-                else:
-                    sides = f"right on {', '.join(right)} and wrong on {', '.join(wrong)}"
-                lead = f"{words_of(scenario.relation)}; {sides}"
-                yield comparison_finding(
-                    self, trial, scenario, reads[first].case, comparison, lead=lead
-                )
+            yield from self._wrong(trial, scenario, answers, reads)
             return
         undecided = {
             position
@@ -150,6 +133,27 @@ class Meta001(Check):
         for law in laws(trial.problem, relation, scenario.cases):
             if law.output not in undecided:
                 yield from self._broken(trial, scenario, run, reads, law=law)
+
+    def _wrong(
+        self, trial: Trial, scenario: Scenario, answers: Answers, reads: Sequence[Read]
+    ) -> Iterable[Finding]:
+        """Yield one finding an output, on the first member that is wrong."""
+        assert scenario.relation is not None
+        failed = [answers.wrong(read, closely=True) for read in reads]
+        for output in dict.fromkeys(c.output for found in failed for c in found):
+            bad = [any(c.output == output for c in found) for found in failed]
+            first = bad.index(True)
+            comparison = next(c for c in failed[first] if c.output == output)
+            wrong = [read.case.label for read, is_bad in zip(reads, bad, strict=True) if is_bad]
+            right = [read.case.label for read, is_bad in zip(reads, bad, strict=True) if not is_bad]
+            if not right:
+                sides = f"wrong on every one of {', '.join(wrong)}"
+            else:
+                sides = f"right on {', '.join(right)} and wrong on {', '.join(wrong)}"
+            lead = f"{words_of(scenario.relation)}; {sides}"
+            yield comparison_finding(
+                self, trial, scenario, reads[first].case, comparison, lead=lead
+            )
 
     def _broken(
         self, trial: Trial, scenario: Scenario, run: Run, reads: Sequence[Read], *, law: Law

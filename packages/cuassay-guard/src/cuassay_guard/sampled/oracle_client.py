@@ -120,6 +120,10 @@ class OracleProcess:
         line = serial.dumps(replace(request, file=str(file))).replace("\n", " ")
         process.stdin.write(line.encode() + b"\n")
         process.stdin.flush()
+        found: OracleReply = serial.loads(OracleReply, self._line(process, timeout_s))
+        return found
+
+    def _line(self, process: subprocess.Popen[bytes], timeout_s: float) -> str:
         assert process.stdout is not None
         until = time.monotonic() + timeout_s
         descriptor = process.stdout.fileno()
@@ -132,8 +136,7 @@ class OracleProcess:
                 raise EOFError(f"it ended with code {process.wait(timeout=5)}")
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\n")
-        found: OracleReply = serial.loads(OracleReply, line.decode())
-        return found
+        return line.decode()
 
     def _stop(self) -> None:
         process, self._process, self._buffer = self._process, None, b""

@@ -60,14 +60,7 @@ class Blame:
                 + ", ".join(self._subject.sites),
                 search=search,
             )
-        parts = self._subject.parts(culprit)
-        guilty = [part for part in parts if self._paired({culprit: part}, part=part).left]
-        passes = [part for part in guilty if part in (FORWARD, BACKWARD)]
-        outputs = [part for part in guilty if part not in (FORWARD, BACKWARD)]
-        every = [part for part in parts if part.startswith("output ")]
-        found = passes if len(passes) == 1 else []
-        found += outputs if 0 < len(outputs) < len(every) else []
-        part = " and ".join(found)
+        part = self._narrowed(culprit)
         if alone.failure:
             where = f" (step {alone.step}: {alone.failure})"
         else:
@@ -83,6 +76,17 @@ class Blame:
             part=part,
             search=search,
         )
+
+    def _narrowed(self, site: str) -> str:
+        """Return which pass, and which output, of a site is at fault; empty where it is all."""
+        parts = self._subject.parts(site)
+        guilty = [part for part in parts if self._paired({site: part}, part=part).left]
+        passes = [part for part in guilty if part in (FORWARD, BACKWARD)]
+        outputs = [part for part in guilty if part not in (FORWARD, BACKWARD)]
+        every = [part for part in parts if part.startswith("output ")]
+        found = passes if len(passes) == 1 else []
+        found += outputs if 0 < len(outputs) < len(every) else []
+        return " and ".join(found)
 
     def _paired(self, active: Mapping[str, str], *, part: str = "") -> PairedRun:
         self._say(f"run {len(self._runs) + 1}: {', '.join(active)} {part}".rstrip())
