@@ -31,6 +31,10 @@ _AGENT_LINE = re.compile(r"agent name:\s*(.+?)\s+speedup:")
 _RUN_NAME = re.compile(
     r"\d{8}_(?P<stamp>\d{6})_(?P<model>.+)_(?P<task>\d\d_[a-z0-9_]+)_solution\.py\.txt"
 )
+# Files that a solution loads, which kernelbench.com publishes behind its text.
+_SIDECAR = re.compile(
+    r"^# =+\n# =+ sidecar: (?P<name>[\w.]+) \(\d+ bytes, [^\n]*\n# =+\n+", re.MULTILINE
+)
 _PROBLEM_FILES = ("definition.json", "workload.jsonl", "reference.py")
 # Problems of GPU MODE whose formats or hardware no NVIDIA GPU of one host has.
 _NOT_HERE = ("amd", "amd_202602", "amd_distributed", "nvidia")
@@ -508,7 +512,10 @@ def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kern
         name = file.name.removesuffix("_solution.py.txt")
         place = out / "kernelbench.com" / name / "solution.py"
         place.parent.mkdir(parents=True)
-        place.write_text(text, encoding="utf-8")
+        solution, *sidecars = _SIDECAR.split(text)
+        place.write_text(solution, encoding="utf-8")
+        for sidecar, content in zip(sidecars[::2], sidecars[1::2], strict=True):
+            place.with_name(sidecar).write_text(content, encoding="utf-8")
         yield Kernel(
             set="kernelbench.com",
             name=name,

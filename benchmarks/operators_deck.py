@@ -40,7 +40,7 @@ from trials import (
 
 PACKED = ROOT / "build" / "deck"
 _READINGS = Path(__file__).with_name("operators_deck_readings.json")
-_REACHED = Path(__file__).parent / "results" / "operators-deck-h200.json"
+_KEPT = Path(__file__).parent / "results" / "operators-deck-h200.json"
 _SET = "kernelbench.com"
 _JUDGED = ("ACCEPTED", "REJECTED")
 _ACCEPTED = "the precision policy accepts it"  # what a verdict says of such a mutant
@@ -259,12 +259,12 @@ def read_readings() -> Mapping[str, Mapping[str, str]]:
     return found
 
 
-def names_reached() -> frozenset[str]:
-    """Return the kernels that the runs of the kept results have a row of."""
-    if not _REACHED.is_file():
+def names_judged() -> frozenset[str]:
+    """Return the kernels that the runs of the kept results have a verdict of."""
+    if not _KEPT.is_file():
         return frozenset()
-    rows = json.loads(_REACHED.read_text(encoding="utf-8"))["results"]["rows"]
-    return frozenset(str(row["name"]) for row in rows)
+    rows = json.loads(_KEPT.read_text(encoding="utf-8"))["results"]["rows"]
+    return frozenset(str(row["name"]) for row in rows if row["decision"] in _JUDGED)
 
 
 def show(rows: Sequence[Row]) -> dict[str, Any]:
@@ -307,9 +307,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kernels = [one for one in read_index(given.packed) if one.set == _SET]
         if given.only:
             kernels = [one for one in kernels if any(word in one.name for word in given.only)]
-        # The operators in turns, of each those first that no earlier run reached, in an order that
+        # The operators in turns, of each those first that no earlier run judged, in an order that
         # nobody chose: a run that is cut short has then seen all operators, and new kernels.
-        seen_before = names_reached()
+        seen_before = names_judged()
         kernels.sort(key=lambda kernel: (kernel.name in seen_before, kernel.digest))
         seen: Counter[str] = Counter()
         turns = {}

@@ -64,10 +64,11 @@ def test_a_rejected_kernel_that_was_read_as_right_is_a_false_alarm(
     assert kept[0]["read"] == {"is": reading, "why": "one buffer for all calls"}
 
 
-def test_a_run_knows_which_kernels_earlier_ones_reached(
+def test_a_run_knows_which_kernels_earlier_ones_judged(
     deck: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deck, "_REACHED", tmp_path / "results.json")
-    assert deck.names_reached() == frozenset()
-    (tmp_path / "results.json").write_text(json.dumps({"results": {"rows": [{"name": "a"}]}}))
-    assert deck.names_reached() == {"a"}
+    monkeypatch.setattr(deck, "_KEPT", tmp_path / "results.json")
+    assert deck.names_judged() == frozenset()
+    rows = [{"name": "a", "decision": "REJECTED"}, {"name": "b", "decision": "TIMEOUT"}]
+    (tmp_path / "results.json").write_text(json.dumps({"results": {"rows": rows}}))
+    assert deck.names_judged() == {"a"}

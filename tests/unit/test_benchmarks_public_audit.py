@@ -23,6 +23,13 @@ from cuassay.model.verdict import Decision
 from tests.support import audits
 from tests.support.benchmark_modules import loaded
 
+_SIDECAR = """
+# ==================================================================
+# ===== sidecar: ops.cu (17 bytes, loaded by solution.py) =====
+# ==================================================================
+
+// what it loads
+"""
 _MODEL = "import torch\n\n\nclass Model(torch.nn.Module):\n    pass\n"
 _TRITON = (
     "# agent name: KernelAgent 4o speedup: 1.06x\nimport triton\n\n"
@@ -81,7 +88,7 @@ def copies(tmp_path: Path) -> Path:
     public = root / "kernelbench.com" / "public"
     names = "041808_codex_gpt-5.5_03_topp_mask", "041808_a_b_01_fp8_gemm", "041809_a_b_01_fp8_gemm"
     for run in (f"20260618_{name}" for name in names):
-        _write(public / "runs" / "h100" / f"{run}_solution.py.txt", _MODEL)
+        _write(public / "runs" / "h100" / f"{run}_solution.py.txt", _MODEL + _SIDECAR)
     cell = {"run_id": "20260618_041808_codex_gpt-5.5_03_topp_mask", "correct": False}
     _write(public / "data" / "catalog.json", json.dumps({"cells": [cell]}))
     return root
@@ -128,6 +135,9 @@ def test_sets_hold_even_tasks_alone_with_what_is_published(
     ]
     agent = by_key["kernelbench.com/20260618_041808_codex_gpt-5.5_03_topp_mask"]
     assert (agent.model, agent.theirs, agent.operator) == ("gpt-5.5", False, "03_topp_mask")
+    folder = (tmp_path / "packed" / agent.path).parent
+    assert (folder / "solution.py").read_text().strip() == _MODEL.strip()
+    assert (folder / "ops.cu").read_text() == "// what it loads\n"
     best = by_key["kernelbench-filtered/level1_2"]
     assert (best.model, best.language, best.theirs) == ("4o", "triton", True)
     assert best.digest == sets.digest_of([_TRITON])

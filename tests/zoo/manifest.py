@@ -155,6 +155,7 @@ sure_rows                   | cross_entropy               | NUM001              
 # host-side state: derived operand not refreshed
 packed_weight               | rmsnorm                     | STATE001 API002 API003 | S3
 packed_weight_by_address    | rmsnorm_backward            | STATE001 API002        | S3
+weights_kept_for_few        | rmsnorm                     | STATE001               | S3
 # host-side state: cache key without scale
 key_without_scale           | softmax_softcap             | API003 STATE001 NUM001 | S4 A6
 key_without_scale_embedding | embedding_grad              | API003 NUM001 STATE001 | S4 A6
@@ -333,6 +334,7 @@ pruned_weights              | zoo:weighted_mean           | NUM001              
 triton_stale_max            | softmax_masked@float32      | NUM001                 | N6
 zero_row_divides            | quantize_int8_per_row       | NUM001           | N11 | standard
 finite_sentinel             | softmax_masked              | NUM001                 | N12
+running_maximum             | cross_entropy               | NUM001                 | N12
 maximum_from_number         | zoo:one_query        | NUM004 | N12 | standard | require magnitudes
 int8_wraps                  | quantize_int8_per_row       | NUM001                 | N6
 fp8_overflow                | quantize_fp8_per_tensor     | NUM001                 | N6 N10

@@ -59,6 +59,7 @@ _SUBTLE = (
     "gelu_other_form",
     "pruned_weights",
     "finite_sentinel",
+    "running_maximum",
     "closed_rows",
     "lone_column",
     "one_beyond_tiles",

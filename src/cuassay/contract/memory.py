@@ -502,10 +502,13 @@ class Room:
         """Remember a case of the problem's own that had no room, and what was judged instead."""
         if self._lacks(problem, case) == "time":
             if instead is not None:
+                seconds = self.truth_s(problem, case)
+                known = math.isfinite(seconds)
+                takes = f"about {seconds:.0f} s" if known else "more operations than are counted"
                 self._conditions.setdefault(
                     f"time: judged at {_sizes(problem, instead)} instead of the workload's "
-                    f"{_sizes(problem, case)}, of which truth takes about "
-                    f"{self.truth_s(problem, case):.0f} s; a larger profile allows more"
+                    f"{_sizes(problem, case)}, of which truth takes {takes}; a larger profile "
+                    "allows more"
                 )
             return
         need = self.need(problem, case).total / GIB

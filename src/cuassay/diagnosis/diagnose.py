@@ -175,10 +175,10 @@ def _merge_large(groups: dict[Cause, list[Finding]], memory: Cause | None) -> No
     """Let an access that already fails at a small size explain that it fails at a large one."""
     if memory is None:
         return
-    small = {finding.lines[0] for finding in groups[memory] if finding.lines}
+    small = {line for finding in groups[memory] for line in finding.lines[:1]}
     large = groups.pop(Cause.LARGE_SIZES, [])
-    groups[memory] += [f for f in large if f.lines and f.lines[0] in small]
-    if rest := [f for f in large if not f.lines or f.lines[0] not in small]:
+    groups[memory] += [f for f in large if not small.isdisjoint(f.lines)]
+    if rest := [f for f in large if small.isdisjoint(f.lines)]:
         groups[Cause.LARGE_SIZES] = rest
 
 

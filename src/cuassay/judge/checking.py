@@ -87,6 +87,11 @@ async def run_checks(
         tried,
         teller,
         planned=[check.code for check in bench.plan.checks],
+        executed=[
+            check.code
+            for check in bench.plan.checks
+            if bench.on_gpu and check.needs.when is When.EXECUTED and not bench.machine.absent
+        ],
         stop=job.stop,
         several=bool(beside),
         budget=bench.budget,

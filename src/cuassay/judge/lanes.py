@@ -141,12 +141,17 @@ class Lanes:
         teller: Teller,
         *,
         planned: Collection[str],
+        executed: Collection[str] = (),
         stop: Stop,
         several: bool,
         budget: TimeBudget,
     ) -> None:
-        """`planned` are the codes of the checks; `stop` says what ends it before the last one."""
+        """`planned` are the codes of the checks; `stop` says what ends it before the last one.
+
+        `executed` are those of checks that judge what the PTX machine executes beside the others.
+        """
         self.budget = budget
+        self._executed = frozenset(executed)
         self.trial, self.control, self.tried, self.teller = trial, control, tried, teller
         self._planned, self._stop = frozenset(planned), stop
         self.rejected = Rejected()
@@ -168,14 +173,16 @@ class Lanes:
     def hurries(self, check: Check) -> bool:
         """Whether a check leaves its other scenarios out, for what an acceptance rests on waits.
 
-        One check whose truth takes long must not be all that was judged as the time ends.
+        One check whose truth takes long must not be all that was judged as the time ends, and what
+        was executed beside the others must not end unjudged.
         """
         unasked = self._planned - self.begun
         waits = any(
             not unasked.isdisjoint(codes) and self.begun.isdisjoint(codes)
             for codes in LEAST.values()
         )
-        if not waits or not self.budget.is_half_spent:
+        late = check.code not in self._executed and not self._executed.isdisjoint(unasked)
+        if not (waits and self.budget.is_half_spent) and not (late and self.budget.is_nearly_spent):
             return False
         self.budget.cut[check.code] = None
         return True

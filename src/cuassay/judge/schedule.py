@@ -103,12 +103,15 @@ def needs_new_process(check: Check, before: Check | None, profile: Profile) -> b
     """Whether a check needs another process than the one `before` it ran in; None: none ran.
 
     Groups of checks have processes of their own. At `quick` they share one, unless a check changes
-    or reads what is the whole process's; what is late takes the process at hand.
+    or reads what is the whole process's; what is late takes the process at hand, and what decides
+    first that of the preparations, in which nothing else is judged.
     """
     needs, quick = check.needs, profile is Profile.QUICK
-    if quick and needs.when is When.LATE:
+    if quick and needs.when in (When.FIRST, When.LATE):
         return False
     if before is None or not needs.process.takes_any or before.needs.process is Process.OWN:
+        return True
+    if quick and before.needs.when is When.FIRST:
         return True
     return not quick and (needs.group is Group.NONE or needs.group is not before.needs.group)
 

@@ -22,6 +22,7 @@ class Touch:
 
 
 REFUSED = "refused-launch"  # kind of a fault: no GPU accepts the launch
+WRAPPED = "address-overflow"  # kind of a fault: so far outside that 32 bits have wrapped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

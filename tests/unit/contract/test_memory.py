@@ -136,7 +136,9 @@ def test_every_process_counts_and_so_do_intermediates(tmp_path: Path) -> None:
     assert small.total < 4 << 20
 
 
-def test_work_bounds_the_cases_of_which_truth_is_made(tmp_path: Path) -> None:
+def test_work_bounds_the_cases_of_which_truth_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = _attention(tmp_path)
     room = Room(
         load_reference(problem),
@@ -157,6 +159,10 @@ def test_work_bounds_the_cases_of_which_truth_is_made(tmp_path: Path) -> None:
     room.note(problem, case, smaller)
     (said,) = room.conditions
     assert said.startswith("time: judged at rows=512, cols=16 instead of the workload's rows=2048")
+    own = dict(case.axes)
+    monkeypatch.setattr(room, "truth_s", lambda _, at: math.inf if dict(at.axes) == own else 0.0)
+    room.note(problem, case, smaller)
+    assert "truth takes more operations than are counted; a larger" in room.conditions[1]
 
 
 def test_cases_without_room_are_made_smaller_and_said(

@@ -20,6 +20,11 @@ from cuassay.model.verdict import Profile
         ("y = x if x > 20.0 else 0", (20.0,)),
         ("if (v > 30.0f) v = fminf(v, -4.5f); // __global__ {", (30.0, -4.5)),
         ("source = '''__global__ void f() { if (v <= 11.5) }'''", (11.5,)),
+        # What a maximum begins with, in the place of minus infinity
+        ("NEG = tl.constexpr(-5.0e4); m: float = -1e4; d = 0.0", (-1e4, -5e4)),
+        ("m = torch.full((rows,), -65504.0); n = tl.full([8], -2e4, tl.float32)", (-65504.0, -2e4)),
+        ("float m = -50000.0f; bool b = v == -2000.0f; // __global__ {", (-50000.0,)),
+        ("m = -1e30; other = -2.5; n = -float('inf')", ()),
         # Sizes, flags, and what other regimes lie on both sides of
         ("if rows > 4096 and x > 0.5: pass", ()),
         ("y = x.clamp_min(1e-6); z = x.sum(-1); q = x[-3]", ()),

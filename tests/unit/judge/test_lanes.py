@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cuassay.checks.numeric.determinism import Det001
@@ -80,7 +81,7 @@ class _Clock:
         return self.now
 
 
-def _lanes(clock: _Clock) -> Lanes:
+def _lanes(clock: _Clock, executed: Sequence[str] = ()) -> Lanes:
     nothing: Any = None
     return Lanes(
         nothing,
@@ -88,6 +89,7 @@ def _lanes(clock: _Clock) -> Lanes:
         nothing,
         Teller(CHECKS, lambda event: None, label="RUN"),
         planned=[check.code for check in CHECKS],
+        executed=executed,
         stop=Stop.NEVER,
         several=False,
         budget=TimeBudget(10.0, clock=clock),
@@ -105,3 +107,15 @@ def test_a_check_hurries_where_half_of_the_time_is_over_and_what_a_verdict_rests
     lanes.begun.add("SHP001")
     assert not lanes.hurries(Shp001())  # the time left is its own, though DET001 waits
     assert list(lanes.budget.cut) == ["NUM001"]
+
+
+def test_at_the_end_a_check_leaves_the_time_to_what_was_executed_beside_it() -> None:
+    clock = _Clock()
+    lanes = _lanes(clock, executed=("DET001",))
+    lanes.begun |= {"NUM001", "SHP001"}
+    clock.now += 8.0
+    assert not lanes.hurries(Shp001())
+    clock.now += 1.0
+    assert lanes.hurries(Shp001())
+    lanes.begun.add("DET001")
+    assert not lanes.hurries(Shp001())

@@ -215,6 +215,16 @@ def test_the_first_check_of_a_side_has_a_process_of_its_own_but_a_late_one_at_qu
     assert needs_new_process(late, None, Profile.DEEP)
 
 
+def test_at_quick_what_decides_first_takes_the_process_of_the_preparations_and_no_other_does() -> (
+    None
+):
+    first = _check("A", when=When.FIRST)
+    assert not needs_new_process(first, None, Profile.QUICK)
+    assert needs_new_process(_check("B"), first, Profile.QUICK)
+    assert needs_new_process(first, None, Profile.STANDARD)
+    assert not needs_new_process(_check("B"), first, Profile.STANDARD)
+
+
 def test_of_any_side_what_waits_longest_is_taken_first_and_nothing_that_runs_alone() -> None:
     checks = [
         _check("A", split=Split.ANY_SIDE),

@@ -18,17 +18,25 @@ import numpy as np
 
 from cuassay.build.machine.launch import prepared
 from cuassay.build.machine.memory import StorageArena
+from cuassay.build.machine.narrow_products import narrow_product
 from cuassay.build.machine.replay import evidence_of, set_variables
 from cuassay.errors import CuassayError
 from cuassay.model import serial
-from cuassay.model.machine import REFUSED, LaunchEvidence, MachineEvidence, MachineFault
+from cuassay.model.machine import (
+    REFUSED,
+    WRAPPED,
+    LaunchEvidence,
+    MachineEvidence,
+    MachineFault,
+)
 from cuassay.model.recording import RecordedLaunch, Recording, decode
 from ptxsan import isa, pages
 from ptxsan.errors import LaunchError, MachineError
 from ptxsan.launch import Pointer
+from ptxsan.lines import own_line
 from ptxsan.options import Options
 from ptxsan.parser import parse
-from ptxsan.program import build
+from ptxsan.program import Program, build
 from ptxsan.run import run
 from ptxsan.taint import decided_by_data
 
@@ -165,7 +173,25 @@ def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchE
     ]
     if not kept and touching and by_data.issuperset(touching):
         return replace(found, faults=(), inconclusive=found.inconclusive or _DATA)
-    return replace(found, faults=kept)
+    return replace(found, faults=tuple(_with_product(one, program) for one in kept))
+
+
+def _with_product(fault: MachineFault, program: Program) -> MachineFault:
+    """Return an access far outside with the product of 32 bits that its address is made of."""
+    if fault.kind != WRAPPED or not fault.touches:
+        return fault
+    product = narrow_product(program, fault.touches[0].ptx_line)
+    source = own_line(product.source) if product is not None else None
+    if product is None or source is None:
+        return fault
+    made = replace(
+        fault.touches[0],
+        what="multiplies in 32 bits",
+        ptx_line=product.line,
+        file=source.file.rpartition("/")[2][:_TEXT],
+        line=source.line,
+    )
+    return replace(fault, touches=(*fault.touches, made))
 
 
 def refused_launch(text: str) -> MachineFault:

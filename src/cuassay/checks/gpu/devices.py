@@ -11,6 +11,7 @@ from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Process
 from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import reads_of
+from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
@@ -38,7 +39,8 @@ class Device001(Check):
         condition of use; so is an exception, clean or not.
 
     Can it be wrong?
-        Needs two GPUs. With peer access switched on, a wrong launch may give right numbers:
+        Needs two GPUs. A raw kernel with declared launches has no host code of its own: it is
+        not tried. With peer access switched on, a wrong launch may give right numbers:
         the device of the result is looked at as well.
 
     Example
@@ -79,6 +81,9 @@ class Device001(Check):
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
     ) -> Iterable[Finding]:
         """Blame what happens on the other device alone."""
+        for _, record in done_steps(scenario, run.result, Arrange):
+            if skipped := dict(record.facts).get("skipped", ""):
+                raise NothingToCheckError(skipped[:200])
         reads = reads_of(scenario, run)
         if not reads or answers.first_wrong(reads[0]):
             return

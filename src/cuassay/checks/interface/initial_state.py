@@ -41,10 +41,10 @@ class Api005(Check):
     """The module starts as the reference does, and takes a loaded state
 
     What it does
-        Calls a module in a new process with other parameters loaded into it, with the
-        reference's, and with those that its own constructor drew under the problem's seed; then
-        again with both modules in evaluation mode. It also compares the drawn values with the
-        reference's.
+        Calls a module with other parameters loaded into it, with the reference's, and with those
+        that its own constructor drew under the problem's seed; then again with both modules in
+        evaluation mode. It also compares the drawn values with the reference's. Only in a new
+        process is anything held against a module.
 
     Why it matters
         KernelBench builds both models under one seed and compares their outputs: a model with

@@ -17,7 +17,7 @@ from cuassay.inputs.geometry import tensor_bytes, tensor_inputs
 from cuassay.inputs.growing import Way, ways
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
-from cuassay.model.machine import REFUSED, MachineFault
+from cuassay.model.machine import REFUSED, WRAPPED, MachineFault
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Scenario
@@ -69,7 +69,7 @@ class Big002(MachineCheck):
     cause = Cause.LARGE_SIZES
     classes = ("M1", "M2", "M3", "M4")
     judges_failures = True  # no call is meant for tensors without memory
-    kinds = frozenset({"out-of-bounds", "misaligned", "address-overflow", REFUSED})
+    kinds = frozenset({"out-of-bounds", "misaligned", WRAPPED, REFUSED})
     clean_words = "no access out of bounds or misaligned in the blocks that ran"
 
     def skip(self, trial: Trial) -> str:

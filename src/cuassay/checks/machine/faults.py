@@ -24,7 +24,7 @@ from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import shrunk_sizes
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause, SourceLine
-from cuassay.model.machine import LaunchEvidence, MachineEvidence, MachineFault
+from cuassay.model.machine import WRAPPED, LaunchEvidence, MachineEvidence, MachineFault
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
 from cuassay.model.steps import Configurations, ReadRecording, RecordLaunches
@@ -237,7 +237,8 @@ class MachineCheck(Check):
             elif touch.block:
                 who = f" in program {_tuple(touch.block)}"
             line = f", PTX line {touch.ptx_line}" if touch.ptx_line else ""
-            access = "other access" if number else "access"
+            made = bool(number) and fault.kind == WRAPPED
+            access = "address made by" if made else "other access" if number else "access"
             details.append((access, f"{touch.what}{who}{line}"))
             text = machine.line(touch.file, touch.line)
             if text:
@@ -249,6 +250,8 @@ class MachineCheck(Check):
             details.append(("times", str(fault.count)))
         details.extend(((name, f"{value:.4g}") for name, value in fault.measures.items()))
         grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
+        # What wrapped is to be repaired, where an access shows it.
+        blamed = fault.touches[::-1] if fault.kind == WRAPPED else fault.touches
         details.append(("launch", f"{name}, {grid} blocks of {block} threads, {launch.target}"))
         return self.finding(
             f"{name}{place}: {fault.text}",
@@ -267,7 +270,7 @@ class MachineCheck(Check):
                     text=machine.line(touch.file, touch.line),
                     what=touch.what,
                 )
-                for touch in fault.touches
+                for touch in blamed
                 if touch.line
             ),
         )

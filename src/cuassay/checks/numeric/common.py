@@ -164,13 +164,17 @@ def details(comparison: Comparison) -> tuple[tuple[str, str], ...]:
 
 
 def where(comparison: Comparison, case: Case, worst: Statistic | None) -> Where:
-    """Return the place of the worst element with the case's axes and fills."""
+    """Return the place of the worst element with the case's axes and fills.
+
+    An output of another shape or type has no element to show.
+    """
+    shown = not comparison.mismatch
     return Where(
         output=comparison.output,
         group=worst.group if worst else "",
         index=tuple(comparison.worst_index or ()),
-        got=str(comparison.got),
-        expected=str(_shown(comparison.expected)),
+        got=str(comparison.got) if shown else "",
+        expected=str(_shown(comparison.expected)) if shown else "",
         axes=dict(case.axes),
         fills={name: fill_text(fill) for name, fill in case.fills.items()},
     )

@@ -51,6 +51,7 @@ from cuassay.model.outcome import (
     Outcome,
     Skipped,
 )
+from cuassay.model.problem import STATE_SOURCE, StateSource
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.steps import Disarm, Mode
 from cuassay.model.trace import BuildFailed, Finished, ToolMissing
@@ -548,12 +549,12 @@ class Examination:
         At `quick`, and always for a check whose clean passes count, a scenario that asks for a new
         process, a CUDA context on a GPU, first runs in the one at hand. Only a clean pass with
         every answer right counts there, or the end of the process; all else is asked again in a
-        new process, and that answer counts. Calls as a server makes them never share one: where a
-        cache is full or a capture once failed, a kernel no longer does what it does in production.
+        new process, and that answer counts. Calls that are to be the `first` never share one: where
+        a cache is full or a capture once failed, a kernel does not do what it does in production.
         """
         process, is_late = check.needs.process, check.needs.when is When.LATE
         shares = trial.profile is Profile.QUICK or process is Process.NEW_IF_WRONG
-        if not (shares and scenario.fresh and (is_late or process.takes_any)) or scenario.serves:
+        if not (shares and scenario.fresh and (is_late or process.takes_any)) or scenario.first:
             return None
         run = await self._run(dataclasses.replace(scenario, fresh=False))
         self._note(scenario, run)
@@ -586,7 +587,8 @@ class Examination:
     def _all_right(self, scenario: Scenario, run: Run) -> bool:
         """Whether every answer is right: after a wrong one a check may have nothing to say.
 
-        What calls answer while the candidate's kernels are switched off is wrong by design.
+        What calls answer while the candidate's kernels are switched off is wrong by design, and a
+        sample of a module's state is no answer.
         """
         reads, armed, on = reads_of(scenario, run), [], True
         for step in scenario.steps:
@@ -598,8 +600,11 @@ class Examination:
         if len(reads) < len(armed):
             return False
         answers = Answers(self._trial, run)
+        sample = StateSource.SAMPLE.value
         return not any(
-            answers.wrong(one) for one, counts in zip(reads, armed, strict=True) if counts
+            answers.wrong(one)
+            for one, counts in zip(reads, armed, strict=True)
+            if counts and one.case.scalars.get(STATE_SOURCE) != sample
         )
 
     def _near_share(self, scenario: Scenario, run: Run) -> float | None:

@@ -868,7 +868,8 @@ def _seen_fault(
         where = None
         if at is not None:
             where = blamed_lines.source_line(candidate, at.file, at.line, what=at.what)
-        return Clue(cause=cause, words="", basis=Basis.MACHINE, line=where)
+        words = f"{PAGES[cause].words}: {fault.text}"
+        return Clue(cause=cause, words=words, basis=Basis.MACHINE, line=where)
     return None
 
 

@@ -17,6 +17,8 @@ from cuassay.oracle.mutants.kinds import Implementation, Mutant, Outputs
 # What of an input is changed: kind, words, what shows it, the change.
 _Change: TypeAlias = tuple[str, str, str, Callable[[Any], Value]]
 
+_SPANS = (2, 4, 8)  # groups that lie in one tile of a kernel that reads one scale for a tile
+
 
 def misread(
     right: Implementation,
@@ -43,11 +45,15 @@ def misread(
         order[first], order[second] = second, first
         return lambda given: right([given[i] for i in order])
 
+    most = max((v.numel() for v in inputs if isinstance(v, Tensor)), default=0)
     for position, value in enumerate(inputs):
         name = names[position]
         if name in fixed:
             continue
-        further = _other_orders(value) if suspects and isinstance(value, Tensor) else ()
+        further: list[_Change] = []
+        if suspects and isinstance(value, Tensor):
+            further += _other_orders(value)
+            further += _by_tile(value) if value.numel() < most else ()
         for kind, words, shown_by, change in (*_changes(value, usual.get(name)), *further):
             run = with_one(position, change)
             yield Mutant(kind, f"input {name} {words}", shown_by.format(name), run)
@@ -123,6 +129,23 @@ def _other_orders(value: Tensor) -> Iterator[_Change]:
         ):
             halved = functools.partial(lambda v, pair: turned(v, *v.shape[:-1], *pair), pair=pair)
             yield "input rows", words, varied, halved
+
+
+def _by_tile(value: Tensor) -> Iterator[_Change]:
+    """Yield a tensor of which one element serves a tile that spans several: scales of groups."""
+    varied = "values of {0} that differ from each other"
+
+    def held(v: Tensor, axis: int, span: int) -> Tensor:
+        places = torch.arange(v.shape[axis], device=v.device)
+        return v.index_select(axis, places - places % span)
+
+    for axis, size in enumerate(value.shape):
+        # The first one alone is what `_changes` takes of the first axis.
+        spans = [(span, f"the first of each {span}") for span in _SPANS if span < size]
+        spans += [(size, "the first one")] if axis and size > 1 else []
+        for span, words in spans:
+            change = functools.partial(held, axis=axis, span=span)
+            yield "input rows", f"read at {words} alone along axis {axis}", varied, change
 
 
 def answers(right: Implementation, inputs_list: Sequence[Sequence[Value]]) -> Iterator[Mutant]:

@@ -62,6 +62,15 @@ class ChosenPlaces:
             return replace(self, tied=tied)
         return replace(self, values=None, tied=None)
 
+    def repeated(self, count: int) -> ChosenPlaces:
+        """Return the choice as `count` copies along a new first axis have it."""
+        values, tied = (
+            None if one is None else one.expand(count, *one.shape)
+            for one in (self.values, self.tied)
+        )
+        dim = None if self.dim is None else self.dim + 1
+        return ChosenPlaces(bound=self.bound, dim=dim, values=values, tied=tied)
+
     def equal(self, first: Tensor, second: Tensor) -> Tensor:
         """Whether two choices hold equal values, element by element."""
         assert self.values is not None
@@ -122,6 +131,10 @@ class ChoiceWatch:
         made = self._made.get(_address(output))
         if made is None or made.places._version != made.version:
             return None
+        if output.dim() > made.places.dim() and not output.stride(0) and output.shape[0]:
+            # One result repeated along a new first axis, as each rank's copy of it is.
+            one = self.choice_of(output[0])
+            return None if one is None else one.repeated(output.shape[0])
         choice = made.choice()
         layouts = [(t.dim(), t.stride(), t.storage_offset()) for t in (output, made.places)]
         if layouts[0] != layouts[1]:  # neither the places nor the first along their axes

@@ -109,15 +109,17 @@ class Around:
     `entered` are context managers to call it in, by name; `baseline` is the process-wide state
     from before its import, as `state_snapshot.snapshot` returns it; `guards` the allocator with
     guard zones of a process in guarded mode (None: guards are made when first asked for);
-    `untraceable` why torch.compile and opcheck are not for this candidate here; `kernels` the
-    names of the GPU kernels that its sources define; `outgoing` is told the outputs that a call
-    is about to be given; `recorder` keeps its launches on a GPU.
+    `untraceable` why torch.compile and opcheck are not for this candidate here, `bound` why it
+    stays on the device that it was built for; `kernels` the names of the GPU kernels that its
+    sources define; `outgoing` is told the outputs that a call is about to be given; `recorder`
+    keeps its launches on a GPU.
     """
 
     entered: dict[str, Callable[[], AbstractContextManager[object]]] = field(default_factory=dict)
     baseline: Mapping[str, str] | None = None
     guards: object | None = None
     untraceable: str = ""
+    bound: str = ""
     outgoing: list[Callable[[Sequence[tuple[str, torch.Tensor]]], None]] = field(
         default_factory=list
     )

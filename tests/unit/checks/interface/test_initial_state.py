@@ -146,6 +146,17 @@ def test_what_is_packed_at_the_first_call_is_no_state_of_the_constructor(
     assert not judged.verdict.conditions
 
 
+def test_a_right_module_is_called_once_in_the_process_that_is_there(
+    tmp_path: Path, problem: Problem, nursery: Nursery
+) -> None:
+    with Gate("cpu", nursery=nursery) as isolated:
+        file = trees.write(tmp_path / "right.py", _changed())
+        judged = isolated.judge(problem, file, seed=11, only=("API005",))
+    assert judged.accepted
+    assert judged.verdict.workers == 1
+    assert [one.what for one in judged.verdict.timeline].count("initial state") == 1
+
+
 def test_a_state_of_the_constructor_is_told_at_small_sizes(
     tmp_path: Path, gate: Gate, problem: Problem
 ) -> None:

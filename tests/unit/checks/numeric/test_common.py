@@ -85,6 +85,15 @@ def test_causes_that_the_comparison_itself_tells() -> None:
     assert kept.cause is not Cause.OUT_OF_RANGE
 
 
+def test_an_output_of_another_shape_has_no_element_to_show() -> None:
+    comparison = _comparison(
+        mismatch="output 'y' has shape [2, 1], expected [2]", statistics=(), worst_index=(),
+        got=math.nan, expected=math.nan,
+    )  # fmt: skip
+    where = _finding(comparison).where
+    assert (where.got, where.expected, where.index) == ("", "", ())
+
+
 def test_the_group_that_is_off_most_is_named() -> None:
     groups = {"rows with 1 hit": (1e-4, 1e-4), "rows with >= 256 hits": (9e-2, 1e-4)}
     comparison = _comparison(groups=groups)

@@ -149,3 +149,23 @@ def test_what_is_set_aside_is_still_measured() -> None:
     assert measure(route(ties())[0], weights).passed
     wrong = (chosen.value + 1) % 8
     assert not measure(wrong[:, [1, 0]].contiguous(), chosen).passed
+
+
+def test_a_result_that_each_rank_has_may_fall_as_the_one_result_may() -> None:
+    def on_each(x: Tensor) -> Tensor:
+        places = torch.topk(x, 3).indices
+        return places.unsqueeze(0).expand(2, *places.shape)
+
+    x = ties()
+    truth = truth_of(on_each, [x], "int64", "ranks", "m", "k")
+    assert truth.choice is not None
+    assert truth.choice.dim == 2
+    got = last_first(x, 3).expand(2, -1, -1).clone()
+    middle = got.roll(1, -1)  # of three that tie neither the first nor the last is in the middle
+    assert bool((got != truth.value).any())
+    assert compare(got, truth).passed
+    same = (x.gather(1, got[0]) == x.gather(1, middle[0])).all(-1)
+    assert bool(same.any())
+    assert compare(torch.where(same[:, None], middle, got), truth).passed
+    got[1, :, 2] = x.argmin(-1)
+    assert not compare(got, truth).passed

@@ -48,6 +48,7 @@ from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
+from cuassay.sandbox.guest.process import bytecode
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.notes import follow, watch
 from cuassay.sandbox.guest.process.preload import hash_triton
@@ -303,12 +304,15 @@ class Worker:
         self._around.baseline = state_snapshot.snapshot() | own_process.asked()
         guards.choose_guards(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
+        if candidate.language is Language.CUDA_KERNEL:
+            self._around.bound = "a raw CUDA kernel is launched by cuassay itself, on one device"
         self._around.kernels = kernel_names.kernels_of(candidate)
         if candidate.language is Language.PYTHON:
             sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
             self._lines = _Lines(sources, values=not self._device.on_gpu)
         try:
             load = getattr(importlib.import_module(module), function)
+            bytecode.keep_bytecode(Path(request["folder"]))
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))
         except MissingToolError as error:
             return {"missing": str(error)[:4096]}

@@ -26,6 +26,7 @@ from cuassay.sandbox import environment
 from cuassay.sandbox.guest.interface import Given
 from cuassay.sandbox.guest.interpreter import Interpreter
 from cuassay.sandbox.guest.process import walls as sandbox
+from cuassay.sandbox.guest.process.bytecode import keep_bytecode
 from cuassay.sandbox.limits import Limits
 
 
@@ -48,6 +49,7 @@ def call_once(folder: Path) -> str:
     problem = serial.from_json(Problem, recipe["problem"])
     module, _, function = str(recipe["builder"]).partition(":")
     load = getattr(importlib.import_module(module), function)
+    keep_bytecode(Path(recipe["folder"]))
     built = load(candidate, problem, device=device, folder=Path(recipe["folder"]))
     interpreter = Interpreter(built.call, problem, device=device, convention=candidate.convention)
     cases = (Case(label="", axes={name: int(size) for name, size in held["axes"].items()}),)

@@ -23,6 +23,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.sandbox import syscalls as kernel
+from cuassay.sandbox.guest.process.bytecode import keep_bytecode
 from cuassay.sandbox.guest.raised import raised
 from cuassay.sandbox.guest.ranks.member import Place, run
 from cuassay.sandbox.guest.ranks.messages import Ends
@@ -50,6 +51,7 @@ class Recipe:
         """Return the function of a rank. Raises BuildError and MissingToolError."""
         module, _, name = self.builder.partition(":")
         load = getattr(importlib.import_module(module), name)
+        keep_bytecode(self.folder)
         call: Callable[..., object] = load(
             self.candidate, problem, device=device, folder=self.folder
         ).call
