@@ -155,7 +155,6 @@ sure_rows                   | cross_entropy               | NUM001              
 # host-side state: derived operand not refreshed
 packed_weight               | rmsnorm                     | STATE001 API002 API003 | S3
 packed_weight_by_address    | rmsnorm_backward            | STATE001 API002        | S3
-weights_kept_for_few        | rmsnorm                     | STATE001               | S3
 # host-side state: cache key without scale
 key_without_scale           | softmax_softcap             | API003 STATE001 NUM001 | S4 A6
 key_without_scale_embedding | embedding_grad              | API003 NUM001 STATE001 | S4 A6

@@ -22,9 +22,11 @@ from cuassay.judge.decide.scope import scope_of
 from cuassay.judge.decide.unreached import (
     undecided_in_kernels,
     unreached_code,
+    unreached_in_host,
     unreached_in_kernels,
 )
 from cuassay.judge.decide.verdict import bind, condition_key, decide, decide_proofs
+from cuassay.judge.diagnose.idle_instructions import idle_instructions
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.conditions import wanted_proofs
 from cuassay.model.events import FindingReported
@@ -33,7 +35,7 @@ from cuassay.model.outcome import CheckReport, Failed
 from cuassay.model.problem import Problem
 from cuassay.model.proofs import Proof, Property
 from cuassay.model.ranks import AXIS
-from cuassay.model.scope import THREADS, Scope, scope_conditions
+from cuassay.model.scope import THREADS, Scope, Unreached, scope_conditions
 from cuassay.model.verdict import BenchmarkRule, Decision, Lane
 
 if TYPE_CHECKING:
@@ -104,10 +106,15 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
     launches = has_launches(bench.candidate)
     reached = reduce(or_, (one.pool.reached for one in bench.opened))
     idle = None
+    operations: tuple[Unreached, ...] | None = None
     if not (rejected or ends or ruled.findings) and checked.built:
         idle = bench.optional(
             "parts of the code that decide nothing",
             lambda: idle_parts(trial, bench.candidate, executor.exchanged, checked, reached),
+        )
+        operations = bench.optional(
+            "operations of kernels that decide nothing",
+            lambda: idle_instructions(trial, bench.candidate, executor, checked),
         )
     idle = idle or IdleParts()
     ended = (report.outcome for report in reports)
@@ -123,8 +130,10 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
         unreached=(
             *unreached_code(bench.candidate, reached),
             *idle.unreached,
+            *unreached_in_host(bench.candidate, reached),
             *unreached_in_kernels(bench.candidate, bench.machine.executed),
             *undecided_in_kernels(bench.candidate, bench.machine.executed),
+            *(operations or ()),
         ),
         shared=() if seen_in_threads else idle.shared,
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
@@ -169,7 +178,8 @@ def ranks_condition(problem: Problem, gpus: int) -> str:
     counts = next(axis.sizes for axis in problem.var_axes() if axis.name == AXIS)
     sharing = "cuassay's own process group"
     if gpus:
-        sharing += f", sharing {gpus} GPU{'s' * (gpus > 1)}; NCCL was not tried"
+        sharing += f", sharing {gpus} GPU{'s' * (gpus > 1)}"
+        sharing += "; NCCL was not tried" if gpus < min(counts) else ""
     else:
         sharing += " on a CPU; NCCL and GPU memory were not tried"
     ways = {

@@ -125,6 +125,7 @@ class Effort:
     exchange_cases = _Row(32, 64, 128)  # on which parts of a kernel's code are exchanged
     exchange_histories = _Row(4, 8, 16)
     exchange_s = _Row(20.0, 60.0, 120.0)
+    idle_instructions_s = _Row(3.0, 20.0, 60.0)  # of processor time, for a kernel's instructions
     marginal_runs = _Row(8, 16, 40)
     marginal_s = _Row(1.5, 5.0, 20.0)
     power_mutants = _Row(24, 60, 120)

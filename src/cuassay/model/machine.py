@@ -198,6 +198,7 @@ class InstructionChange(enum.StrEnum):
     SIGN = "sign"  # an integer is read with its sign, or without
     OPERATOR = "operator"  # a sum becomes a difference, a maximum a minimum, and back
     PART = "part"  # an instruction gives a part of itself
+    ZERO = "zero"  # an instruction gives zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,10 +227,16 @@ class EditedCall:
 class EditedCalls:
     """A recorded call executed with edits of its instructions, those that came to their end.
 
-    `refused` says why none was, if so.
+    `same` are edits with which all outputs kept their bytes, `broken` the keys of those with which
+    a launch did not end well. `refused` says why none was tried, if so; `cut` that there was no
+    time for all, of which `spent_s` of processor time went by.
     """
 
     calls: tuple[EditedCall, ...] = ()
+    same: tuple[InstructionEdit, ...] = ()
+    broken: tuple[str, ...] = ()
+    cut: bool = False
+    spent_s: float = 0.0
     refused: str = ""
 
 

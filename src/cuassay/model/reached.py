@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 Place = tuple[int, int]  # line from 1, column from 0 in bytes of UTF-8
 Branch = tuple[int, int, int, int, bool]
+HostPlace = tuple[int, int, bool]  # line, number of a branch or -1 for all of it, whether it ran
 Span = tuple[int, int, int, int]  # line and column, last line and the column after the end
 _VALUES = 2  # of an expression: more say no more
 
@@ -65,7 +66,8 @@ class Reached:
     that no values are noted. `calls` counts the calls that were followed;
     `lost` says that something in the process ended that. `picked` says of a minimum, a maximum, a
     remainder or a bit operation of integers which of its operands it came to, by place; `other`
-    where it came to neither.
+    where it came to neither. `host` are lines and branches of an extension's C++, in functions that
+    ran, by the name that its compiler has of the file.
     """
 
     places: Mapping[str, frozenset[Place]] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class Reached:
     parts: Mapping[str, Mapping[Span, frozenset[Instead]]] = field(default_factory=dict)
     kept: Mapping[str, frozenset[Span]] = field(default_factory=dict)
     picked: Mapping[str, Mapping[Span, frozenset[str]]] = field(default_factory=dict)
+    host: Mapping[str, frozenset[HostPlace]] = field(default_factory=dict)
     traced: tuple[str, int] | None = None
     calls: int = 0
     lost: bool = False
@@ -84,6 +87,7 @@ class Reached:
         no_branch: frozenset[Branch] = frozenset()
         nothing: frozenset[Instead] = frozenset()
         spans: frozenset[Span] = frozenset()
+        no_host: frozenset[HostPlace] = frozenset()
         return Reached(
             places={
                 file: self.places.get(file, none) | other.places.get(file, none)
@@ -112,6 +116,10 @@ class Reached:
             picked={
                 file: _united(self.picked.get(file, {}), other.picked.get(file, {}))
                 for file in {**self.picked, **other.picked}
+            },
+            host={
+                file: self.host.get(file, no_host) | other.host.get(file, no_host)
+                for file in {**self.host, **other.host}
             },
             traced=self.traced or other.traced,
             calls=self.calls + other.calls,
@@ -164,6 +172,10 @@ def read_reached(found: object) -> Reached:
             )
             for file, spans in dict(found.get("kept", {})).items()  # type: ignore[attr-defined]
         }
+        host = {
+            str(file): frozenset((int(line), int(at), bool(ran)) for line, at, ran in places_of)
+            for file, places_of in dict(found.get("host", {})).items()  # type: ignore[attr-defined]
+        }
         traced = tuple(found.get("traced", ()))  # type: ignore[attr-defined]
         lost = bool(found["lost"])  # type: ignore[index]
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
@@ -175,6 +187,7 @@ def read_reached(found: object) -> Reached:
         parts=parts,
         kept=kept,
         picked=picked,
+        host=host,
         traced=(str(traced[0]), int(traced[1])) if len(traced) == 2 else None,
         calls=1,
         lost=lost,

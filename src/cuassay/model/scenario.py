@@ -217,7 +217,6 @@ class Scenario:
     steps: tuple[Step, ...]
     timeout_s: float = 60.0
     fresh: bool = False  # True: run in a process that ran no other scenario before
-    first: bool = False  # True: in no other, for caches of a limited size are still empty there
     relation: Relation | None = None
     mode: Mode = Mode.PLAIN
     busy: bool = False
@@ -237,6 +236,11 @@ class Scenario:
     def is_recorded(self) -> bool:
         """Whether its launches are recorded to be executed again, or only its code is followed."""
         return any(isinstance(step, RecordLaunches | Outline) for step in self.steps)
+
+    @property
+    def serves(self) -> bool:
+        """Whether its calls are those of a server: on one set of tensors, refilled in between."""
+        return any(isinstance(step, Serve) and step.values for step in self.steps)
 
     @property
     def reads_results(self) -> bool:

@@ -17,7 +17,7 @@ from cuassay.judge.deciding import ranks_condition
         (1, "not tried with several ranks are CUDA graphs, layouts"),
         (2, "not tried with several ranks are layouts, gradients"),
         (2, "with 2 ranks by NCCL on the GPUs of one host, without NVLink multicast, and 3, 4 "),
-        (2, "and 3, 4 ranks in cuassay's own process group, sharing 2 GPUs; NCCL was not tried"),
+        (2, "and 3, 4 ranks in cuassay's own process group, sharing 2 GPUs; not tried with"),
         (4, "with 2, 3, 4 ranks by NCCL on the GPUs of one host, without NVLink multicast; not"),
         (4, "and races of kernels that meet in memory: ptxsan run --devices 2 finds these"),
     ],

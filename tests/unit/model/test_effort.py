@@ -49,4 +49,4 @@ def test_every_row_is_used_and_no_other_file_has_a_table_of_profiles() -> None:
         if isinstance(node, ast.Dict)
         and {ast.unparse(key) for key in node.keys if key} >= {"Profile.QUICK", "Profile.DEEP"}
     }
-    assert tables == {"effort.py", "budget.py"}
+    assert tables == {"effort.py"}

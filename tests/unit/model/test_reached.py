@@ -50,3 +50,13 @@ def test_values_of_an_expression_are_united_as_far_as_two() -> None:
 )
 def test_what_has_another_form_says_nothing(found: object) -> None:
     assert read_reached(found) == Reached()
+
+
+def test_lines_of_cpp_are_read_and_united() -> None:
+    first, then = (
+        read_reached({**_TOLD, "lost": False, "host": {"a.cpp": said}})
+        for said in ([[4, -1, 1], [4, 0, 0]], [[4, 0, 1]])
+    )
+    assert first.host == {"a.cpp": {(4, -1, True), (4, 0, False)}}
+    assert (first | then).host == {"a.cpp": {(4, -1, True), (4, 0, False), (4, 0, True)}}
+    assert read_reached({**_TOLD, "lost": False, "host": {"a.cpp": [[4]]}}) == Reached()

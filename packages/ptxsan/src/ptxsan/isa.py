@@ -272,8 +272,11 @@ TABLE: tuple[Row, ...] = (
     *(
         Row(base="cp", form=("async", *more, form), result=_N, orders=Orders.COPIES, **columns)
         for more, columns in (((), {"arch": 80}), (("bulk",), _BULK))
-        for form in ("commit_group", "wait_group", "wait_all")
+        for form in ("commit_group", "wait_all")
     ),
+    *_rows("cp", form=("async", "wait_group"), result=_N, orders=Orders.COPIES, arch=80),
+    *_rows("cp", form=("async", "bulk", "wait_group"), result=_N, orders=Orders.COPIES,
+           suspends=True, **_BULK),
     Row(base="tensormap", form=("replace",), result=_N, memory=Memory.WRITE, steers=(ALL,),
         arch=90, family=True),
     Row(base="tensormap", form=("cp_fenceproxy",), result=_N, memory=Memory.COPY, joins=True,

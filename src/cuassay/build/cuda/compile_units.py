@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from cuassay.build.cuda.host_lines import counting_flags
 from cuassay.build.cuda.nvcc_passes import parallel_script
 from cuassay.build.cuda.toolkit import cuda_home, find_host_compiler, find_nvcc, include_folders
 from cuassay.build.cuda.torch_headers import (
@@ -93,19 +94,29 @@ def compile_units(
     name: str,
     arch: str,
     folder: Path,
+    counted: bool = False,
 ) -> list[Path]:
     """Compile every unit and return the object files, in order.
 
-    `every_text` holds all sources, headers included. Raises BuildError with the log of the
-    first unit that fails against torch's own headers.
+    `every_text` holds all sources, headers included. With `counted` the host's units count which
+    of their branches run (see `host_lines`). Raises BuildError with the log of the first unit that
+    fails against torch's own headers.
     """
     objects = folder / "objects"
     objects.mkdir(parents=True, exist_ok=True)
     light = None
     if light_headers_suffice(every_text):
         light = write_light_headers(folder, every_text, torch_include())
+    counting: tuple[str, ...] = ()
+    if counted:
+        foreign = [torch_include(), *include_folders(), Path(sysconfig.get_path("include"))]
+        foreign += [light] if light is not None else []
+        counting = tuple(counting_flags(str(find_host_compiler()), foreign))
     jobs = [
-        CompileJob(unit, flags, name=name, arch=arch, folder=objects, light=light) for unit in units
+        CompileJob(
+            unit, flags, name=name, arch=arch, folder=objects, light=light, counting=counting
+        )
+        for unit in units
     ]
     race = light is not None and (os.cpu_count() or 1) >= _RACE_FROM_CPUS
     try:
@@ -128,9 +139,11 @@ class CompileJob:
         arch: str,
         folder: Path,
         light: Path | None,
+        counting: tuple[str, ...] = (),
     ) -> None:
         self._unit, self._flags, self._name = unit, flags, name
         self._arch, self._folder, self._light = arch, folder, light
+        self._counting = counting
 
     def run(self, *, race: bool) -> Path:
         """Return the object file: of the light build if that succeeds, else of the full one."""
@@ -194,7 +207,7 @@ class CompileJob:
             ]
         own = self._flags.cflags
         standard = () if _names_standard(own) else (_standard(),)
-        options = ["-fPIC", *standard, *own]
+        options = ["-fPIC", *standard, *own, *self._counting]
         return [
             str(find_host_compiler()),
             *includes,

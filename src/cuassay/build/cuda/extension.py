@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from cuassay.build.cuda.compile_units import Unit, compile_units, link
+from cuassay.build.cuda.host_lines import link_counters
 from cuassay.build.cuda.library import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
@@ -52,7 +54,7 @@ def load_extension(candidate: Candidate, *, device: Device, folder: Path) -> Cal
     fields = [part for source in candidate.sources for part in (source.path, source.text)]
     flags = candidate.flags
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
-    built = (torch.__version__, architecture(device), "ptx and lines")
+    built = (torch.__version__, architecture(device), "ptx and lines", str(device.on_gpu))
     digest = sha256_fields(*fields, *options, *built)[:24]
     declared = [name for source in candidate.sources for name in _MODULE.findall(source.text)]
     if not declared:
@@ -85,9 +87,13 @@ def load_extension(candidate: Candidate, *, device: Device, folder: Path) -> Cal
                     name=name,
                     arch=arch,
                     folder=library.parent,
+                    counted=not device.on_gpu,
                 )
+                if not device.on_gpu:
+                    counters = link_counters(str(find_host_compiler()), library.parent)
+                    flags = replace(flags, ld_flags=(*flags.ld_flags, *counters))
                 draft = library.with_suffix(".draft")
-                link(objects, draft, flags=candidate.flags, has_cuda=has_cuda)
+                link(objects, draft, flags=flags, has_cuda=has_cuda)
                 draft.replace(library)
     try:
         module = import_library(name, library)

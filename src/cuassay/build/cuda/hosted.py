@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuassay import settings
+from cuassay.build.cuda.host_lines import counting_flags, link_counters
 from cuassay.build.cuda.library import import_library
 from cuassay.build.sources import (
     absent_header,
@@ -117,7 +118,8 @@ def build_hosted(
 
 def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: Path) -> None:
     from ptxsan.errors import CompileError, UsageError
-    from ptxsan.host.build import compile_unit, find_compiler, link
+    from ptxsan.host.build import NATIVE, compile_unit, find_compiler, link
+    from ptxsan.nvrtc import include_folders
 
     try:
         compiler = find_compiler()
@@ -140,7 +142,12 @@ def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: P
             defines=tuple(dict.fromkeys(defines)),
             expanded=_MACROS,
             folders=tuple(dict.fromkeys(folders)),
-            host_flags=("-DCUASSAY_ALL_OF_TORCH",) if beyond else (),
+            host_flags=(
+                *(("-DCUASSAY_ALL_OF_TORCH",) if beyond else ()),
+                *counting_flags(
+                    compiler, [*_system(), *map(Path, include_folders()), _NATIVE, NATIVE]
+                ),
+            ),
             device_flags=tuple(
                 flag for flag in flags.cuda_cflags if flag.startswith(_DEVICE_FLAGS)
             ),
@@ -161,7 +168,8 @@ def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: P
         given = [flag for flag in flags.ld_flags if flag and not flag.startswith(_CUDA_LIBRARIES)]
         link(
             compiled, library, runtime=_runtime_library(library.parent), compiler=compiler,
-            flags=[f"-L{libraries}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", *given],
+            flags=[f"-L{libraries}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", *given,
+                   *link_counters(compiler, library.parent)],
         )  # fmt: skip
     except UsageError as error:
         raise MissingToolError(str(error)) from None

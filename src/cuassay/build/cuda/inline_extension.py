@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cuassay.build.cuda.compile_units import Unit, compile_units, link, names_architecture, with_ptx
+from cuassay.build.cuda.host_lines import link_counters
 from cuassay.build.cuda.library import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import build_lock, write_text
@@ -34,6 +35,7 @@ from cuassay.model.digest import sha256_fields
 Functions: TypeAlias = str | Sequence[str] | Mapping[str, str] | None
 
 _HOST_HEADER = "#include <torch/extension.h>\n"
+_BINDING = "\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {"
 _DEVICE_HEADER = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
 _KNOWN = frozenset(
     {"name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", "extra_cuda_cflags",
@@ -223,7 +225,7 @@ def _files(
         HostedUnit(name=path.name, text=text, folder=path.parent)
         for path, text in zip(found, texts, strict=True)
     ]
-    digest = sha256_fields(*texts, "|", *headers, *options, headers_digest())[:24]
+    digest = sha256_fields(*texts, "|", *headers, *options, headers_digest(), "counted")[:24]
     try:
         return build_hosted(f"{name}_{digest}", hosted, flags, folder=folder / "inline" / digest)
     except BuildError as error:
@@ -252,9 +254,7 @@ class _Sources:
             names = [functions] if isinstance(functions, str) else list(functions)
             wrap = "torch::wrap_pybind_function({})" if handled else "{}"
             lines = [f'm.def("{name}", {wrap.format(name)});' for name in names]
-            host += "\n" + "\n".join(
-                ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *lines, "}", ""]
-            )
+            host += "\n".join([_BINDING, *lines, "}", ""])
         return _Sources(host, device)
 
 
@@ -266,13 +266,17 @@ def _load(
             return _hosted(name, sources, flags, folder=folder)
     arch = hopper_arch(architecture(device), sources.device)
     device_text = _with_lines(sources.device, folder) if sources.device else ""
+    host_text = _with_lines(sources.host, folder)
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
-    digest = sha256_fields(sources.host, device_text, arch, "ptx and lines", *options)[:24]
+    counted = not device.on_gpu
+    built = "ptx and lines" if device.on_gpu else "counted lines"
+    digest = sha256_fields(host_text, device_text, arch, built, *options)[:24]
     home = folder / "inline" / digest
-    units = [_unit(home / "src" / "main.cpp", sources.host)]
+    units = [_unit(home / "src" / "main.cpp", host_text)]
     if sources.device:
         units.append(_unit(home / "src" / "cuda.cu", device_text))
-    return _compiled(name, units, (sources.host, device_text), flags, home=home, arch=arch)
+    texts = (sources.host, device_text)
+    return _compiled(name, units, texts, flags, home=home, arch=arch, counted=counted)
 
 
 def _compiled(
@@ -283,6 +287,7 @@ def _compiled(
     *,
     home: Path,
     arch: str,
+    counted: bool = False,
 ) -> types.ModuleType:
     """Import what `units` are compiled to in `home`, whose name is their digest.
 
@@ -299,8 +304,17 @@ def _compiled(
                 if has_cuda:
                     find_nvcc()
                 objects = compile_units(
-                    units, every_text=texts, flags=flags, name=unique, arch=arch, folder=home
+                    units,
+                    every_text=texts,
+                    flags=flags,
+                    name=unique,
+                    arch=arch,
+                    folder=home,
+                    counted=counted,
                 )
+                if counted:
+                    counters = link_counters(str(find_host_compiler()), home)
+                    flags = replace(flags, ld_flags=(*flags.ld_flags, *counters))
                 draft = library.with_suffix(".draft")
                 link(objects, draft, flags=flags, has_cuda=has_cuda)
                 draft.replace(library)
@@ -310,15 +324,20 @@ def _compiled(
 
 
 def _with_lines(text: str, folder: Path) -> str:
-    """Return device code whose lines are those of the candidate's Python file that holds it."""
-    own = text.removeprefix(_DEVICE_HEADER)
-    header = text[: len(text) - len(own)]
+    """Return code whose lines are those of the candidate's Python file that holds it.
+
+    What is bound behind it is of no file.
+    """
+    header = _DEVICE_HEADER if text.startswith(_DEVICE_HEADER) else _HOST_HEADER
+    own, binding, rest = text.removeprefix(header).partition(_BINDING)
+    if binding:
+        rest = f'\n#line 1 "binding.cpp"{binding}{rest}'
     for file in sorted((folder / "src").rglob("*.py")):
         text_of = file.read_text(encoding="utf-8", errors="replace")
         before, found, _ = text_of.partition(own) if own else (text_of, "", "")
         if found:
-            return f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}'
-    return f'#line 1 "cuda.cu"\n{text}'
+            return f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}{rest}'
+    return f'#line 1 "{"cuda.cu" if header == _DEVICE_HEADER else "main.cpp"}"\n{text}'
 
 
 def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) -> types.ModuleType:
@@ -326,18 +345,18 @@ def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) ->
     from cuassay.build.cuda.hosted import HostedUnit, build_hosted, headers_digest
 
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags, headers_digest())
-    digest = sha256_fields(sources.host, sources.device, "hosted", *options)[:24]
+    digest = sha256_fields(sources.host, sources.device, "hosted, counted", *options)[:24]
     home = folder / "inline" / digest
     if not sources.device:
-        host = HostedUnit(name="main.cpp", text=sources.host)
+        host = HostedUnit(name="main.cpp", text=_with_lines(sources.host, folder))
         try:
             return build_hosted(f"{name}_{digest}", [host], flags, folder=home)
         except BuildError as error:
             raise _failed(name, error) from None
-    device = _with_lines(sources.device, folder)
-    both = HostedUnit(name="cuda.cu", text=f'#line 1 "main.cpp"\n{sources.host}\n{device}')
+    host_text, device = _with_lines(sources.host, folder), _with_lines(sources.device, folder)
+    both = HostedUnit(name="cuda.cu", text=f"{host_text}\n{device}")
     apart = [
-        HostedUnit(name="main.cpp", text=sources.host), HostedUnit(name="cuda.cu", text=device)
+        HostedUnit(name="main.cpp", text=host_text), HostedUnit(name="cuda.cu", text=device)
     ]  # fmt: skip
     try:
         try:

@@ -13,6 +13,7 @@ def import_library(name: str, library: Path) -> types.ModuleType:
     """Import a shared library as the module `name`. Raises ImportError where it does not load."""
     import torch  # noqa: F401  (the libraries that the module links must be loaded before it)
 
+    from cuassay.build.cuda.host_lines import HOST_LINES
     from cuassay.build.recording.ledger import LEDGER
 
     loader = importlib.machinery.ExtensionFileLoader(name, str(library))
@@ -22,4 +23,5 @@ def import_library(name: str, library: Path) -> types.ModuleType:
     loader.exec_module(module)
     sys.modules[name] = module
     LEDGER.follow(library)
+    HOST_LINES.follow(library)
     return module

@@ -43,7 +43,8 @@ def edited(recording: memoryview, request: memoryview) -> bytes:
     """Execute a recording (a file's bytes) with edits; return the outputs of each as JSON.
 
     The request is JSON: `limit_s` of processor time for all of them, `near`, a source line, the
-    `sizes` and `scalars` of the call, and `keys` of edits, or null for all edits.
+    `sizes` and `scalars` of the call, and `keys` of edits, or null for all edits. With
+    `leaving_out` these leave one operation out each.
     """
     asked = json.loads(bytes(request))
     try:
@@ -55,7 +56,8 @@ def edited(recording: memoryview, request: memoryview) -> bytes:
 
 def _execute(recording: Recording, asked: Mapping[str, Any]) -> EditedCalls:
     # Processor time, as the limit is on work: others may use the machine too.
-    until = time.process_time() + float(asked["limit_s"])
+    began = time.process_time()
+    until = began + float(asked["limit_s"])
     modules = [parse(text) for text in recording.modules]
     ran: dict[tuple[int, str], set[int]] = {}
     arena = _launched(recording, modules, ran=ran)
@@ -70,7 +72,12 @@ def _execute(recording: Recording, asked: Mapping[str, Any]) -> EditedCalls:
     found: dict[str, tuple[InstructionEdit, int, Exchanged]] = {}
     for (number, kernel), lines in ran.items():
         every = edits_of(
-            modules[number], kernel, ran=lines, sizes=asked["sizes"], scalars=asked["scalars"]
+            modules[number],
+            kernel,
+            ran=lines,
+            sizes=asked["sizes"],
+            scalars=asked["scalars"],
+            leaving_out=bool(asked.get("leaving_out")),
         )
         found |= {edit.key: (edit, number, exchanged) for edit, exchanged in every}
     wanted = asked["keys"]
@@ -78,8 +85,12 @@ def _execute(recording: Recording, asked: Mapping[str, Any]) -> EditedCalls:
     if wanted is not None:
         order = [found[key][0] for key in wanted if key in found]
     calls: list[EditedCall] = []
+    same: list[InstructionEdit] = []
+    broken: list[str] = []
+    cut = len(order) > _MOST_EDITS
     for edit in order[:_MOST_EDITS]:
         if time.process_time() > until:
+            cut = True
             break
         _, number, exchanged = found[edit.key]
         changed = [*modules]
@@ -87,12 +98,21 @@ def _execute(recording: Recording, asked: Mapping[str, Any]) -> EditedCalls:
         try:
             after = _launched(recording, changed)
         except (_NotToEndError, MachineError):
+            broken.append(edit.key)
             continue
         left = [_elements(after, result) for result in recording.results]
-        if left != outputs:
+        if left == outputs:
+            same.append(edit)
+        else:
             coded = tuple(base64.b64encode(one or b"").decode() for one in left)
             calls.append(EditedCall(edit=edit, outputs=coded))
-    return EditedCalls(calls=tuple(calls))
+    return EditedCalls(
+        calls=tuple(calls),
+        same=tuple(same),
+        broken=tuple(broken),
+        cut=cut,
+        spent_s=time.process_time() - began,
+    )
 
 
 def _launched(

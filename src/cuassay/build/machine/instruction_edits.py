@@ -38,6 +38,11 @@ _INTEGERS = frozenset(
 )  # types of integer arithmetic
 _ARITHMETIC = frozenset({"add", "sub", "mul", "mad", "div", "rem", "shr", "shl", "min", "max"})
 _ROOTS = frozenset({"sqrt", "rsqrt", "rcp", "ex2", "lg2", "abs", "neg", "tanh", "sin", "cos"})
+# What may be left out of floats, and of integers: there all but bits of addresses.
+_CALCULATIONS = _ROOTS | {"add", "sub", "mul", "fma", "div", "min", "max"}
+_COUNTS = frozenset({"sub", "mul", "div", "rem", "shr", "min", "max"})
+_KEEPING = frozenset({"mul", "div", "rem", "min", "max", "selp"}) | _ROOTS
+_SIGN_BITS = (31, 63)
 _BOUNDS = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "lo": "ls", "ls": "lo", "hi": "hs",
            "hs": "hi"}  # fmt: skip
 _SIGNS = {"s8": "u8", "u8": "s8", "s16": "u16", "u16": "s16", "s32": "u32", "u32": "s32"}
@@ -69,12 +74,14 @@ def edits_of(
     ran: Collection[int],
     sizes: Mapping[str, int],
     scalars: Mapping[str, float],
+    leaving_out: bool = False,
 ) -> Iterator[tuple[InstructionEdit, Exchanged]]:
     """Yield edits of a kernel with the instructions that each of them exchanges.
 
     `ran` are the PTX lines that were executed; `sizes` and `scalars` are those of the call. A key
     names what is changed in the words of the source line, so that it is found again in a
-    compilation for other sizes.
+    compilation for other sizes. With `leaving_out` edits repair nothing but leave an operation
+    out, one of those on a line at a time.
     """
     groups: dict[str, tuple[InstructionEdit, Exchanged]] = {}
     for name, function in module.functions.items():
@@ -95,13 +102,26 @@ def edits_of(
             for operand in item.operands[1:]
             if isinstance(operand, Register)
         }
+        makers = {
+            item.operands[0].name: f"{item.opcode} of line {item.source.line if item.source else 0}"
+            for item in reversed(function.body)
+            if item.operands and isinstance(item.operands[0], Register)
+        }
+        threads = _of_threads(function)
         tests = _Tests(loops=frozenset(back), compared=frozenset(compared))
         for place, instruction in enumerate(function.body):
             source = own_line(instruction.source)
             if instruction.line not in ran or source is None or not source.line:
                 continue
             file = source.file.rpartition("/")[2]
-            for change, words, new in _changes(function, place, tests, sizes, scalars):
+            changes = _changes(function, place, tests, sizes, scalars)
+            if leaving_out:
+                given = _origins(instruction, makers)
+                changes = (
+                    (kind, f"{text} ({given})", new)
+                    for kind, text, new in _left_out(instruction, makers, threads)
+                )
+            for change, words, new in changes:
                 key = f"{kernel} {file}:{source.line} {instruction.opcode} {change} {words}"
                 edit = InstructionEdit(
                     change=change, file=file, line=source.line, words=words, key=key
@@ -173,6 +193,60 @@ def _changes(
         yield from _parts(one, one.operands[1:2])
     if kind in _INTEGERS and (one.base in _ARITHMETIC or one.base == "setp"):
         yield from _of_integers(function, place, tests, sizes)
+
+
+def _origins(one: Instruction, makers: Mapping[str, str]) -> str:
+    """Return what an instruction's operands come from: the copies that a compiler makes agree."""
+    words = []
+    for operand in one.operands[1:]:
+        if isinstance(operand, Register):
+            words.append(makers.get(operand.name, operand.name))
+        elif isinstance(operand, Immediate):
+            words.append(str(operand.bits))
+    return ", ".join(words)
+
+
+def _of_threads(function: Function) -> frozenset[str]:
+    """Return the registers that follow from a thread's number alone.
+
+    What a compiler makes of it to share out elements has bits that no number of threads needs.
+    """
+    found: set[str] = set()
+    for item in function.body:
+        if not item.operands or not isinstance(item.operands[0], Register):
+            continue
+        given = [one.name for one in item.operands[1:] if isinstance(one, Register)]
+        if given and all(one.startswith(("%tid", "%laneid")) or one in found for one in given):
+            found.add(item.operands[0].name)
+    return frozenset(found)
+
+
+def _left_out(
+    one: Instruction, makers: Mapping[str, str], threads: Collection[str]
+) -> Iterator[_Change]:
+    """Yield an instruction that gives zero, and those that give an operand as it is.
+
+    Not of sums: without one of its parts the other one is left, which zero for that part says.
+    """
+    kind, target = one.parts[-1], one.operands[0] if one.operands else None
+    bits = kind.lstrip("fsub")
+    if not isinstance(target, Register) or not bits.isdigit() or target.name in threads:
+        return
+    whole = kind in _INTEGERS
+    if one.base != "selp" and one.base not in (_COUNTS if whole else _CALCULATIONS):
+        return
+    if one.base == "shr":  # a part of a quotient that is there for negative numbers
+        value, by = one.operands[1:]
+        signs = isinstance(by, Immediate) and by.bits in _SIGN_BITS
+        if signs or (isinstance(value, Register) and makers.get(value.name, "").startswith("shr")):
+            return
+    elif one.base == "fma":
+        yield from _parts(one, one.operands[3:])
+    elif one.base in _KEEPING and not (whole and one.base == "mul"):
+        yield from _parts(one, one.operands[1:3])
+    width = int(bits) * (2 if "wide" in one.parts else 1)
+    none = dataclasses.replace(one, operands=(target, Immediate(0, "int")))
+    yield InstructionChange.ZERO, f"zero for `{one.base}`", _named(none, ("mov", f"b{width}"))
 
 
 def _other_floats(

@@ -598,9 +598,9 @@ class _Writer:
     def scenario(
         self, choices: Sequence[Succession], label: str, *, unrecorded: bool = False
     ) -> Scenario:
-        """Return the history in a process of its own, the first one in one that is never shared.
+        """Return the history in a process of its own.
 
-        `unrecorded`: it ends as training and inference call, with parameters of a module, with
+        With `unrecorded` it ends as training and inference call: with parameters of a module, with
         these and without under torch.no_grad(), then in inference mode.
         A buffer that was made there is refused by later calls that record, so that none follows.
         """
@@ -634,7 +634,7 @@ class _Writer:
                 self._end_call(Fate.READ)
         self._steps += [ReadResult(result=result) for result in self._held]
         cases, steps = tuple(self._cases), tuple(self._steps)
-        return Scenario(label=label, cases=cases, steps=steps, fresh=True, first=unrecorded)
+        return Scenario(label=label, cases=cases, steps=steps, fresh=True)
 
     def _call(self, choice: Succession) -> None:
         self._change(choice)

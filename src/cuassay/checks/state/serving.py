@@ -67,7 +67,6 @@ def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
             *([varied] if changes else []),
         ),
         fresh=True,
-        first=True,
     )
     executed = trial.machine is not None and not trial.machine.absent
     if not executed:

@@ -549,12 +549,12 @@ class Examination:
         At `quick`, and always for a check whose clean passes count, a scenario that asks for a new
         process, a CUDA context on a GPU, first runs in the one at hand. Only a clean pass with
         every answer right counts there, or the end of the process; all else is asked again in a
-        new process, and that answer counts. Calls that are to be the `first` never share one: where
-        a cache is full or a capture once failed, a kernel does not do what it does in production.
+        new process, and that answer counts. Calls as a server makes them never share one: where a
+        cache is full or a capture once failed, a kernel no longer does what it does in production.
         """
         process, is_late = check.needs.process, check.needs.when is When.LATE
         shares = trial.profile is Profile.QUICK or process is Process.NEW_IF_WRONG
-        if not (shares and scenario.fresh and (is_late or process.takes_any)) or scenario.first:
+        if not (shares and scenario.fresh and (is_late or process.takes_any)) or scenario.serves:
             return None
         run = await self._run(dataclasses.replace(scenario, fresh=False))
         self._note(scenario, run)

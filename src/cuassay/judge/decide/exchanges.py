@@ -87,7 +87,7 @@ def idle_parts(
     Nothing where the candidate does not run in a process apart, which alone exchanges values.
     """
     trees = dict(_trees(candidate))
-    small, large = _cases(trial, checked)
+    small, large = judged_cases(trial, checked)
     cases = small[: trial.effort.exchange_cases]
     if trial.device.on_gpu and trees and cases:  # calls there are not followed before
         reached = _followed(run, cases)
@@ -156,7 +156,7 @@ def _trees(candidate: Candidate) -> Iterator[tuple[str, tuple[SourceFile, ast.Mo
                 continue
 
 
-def _cases(trial: Trial, checked: Checked) -> tuple[list[Case], list[Case]]:
+def judged_cases(trial: Trial, checked: Checked) -> tuple[list[Case], list[Case]]:
     """Return the cases that were judged by truth, the small ones and the largest of the others.
 
     Of the small ones first one of each kind of values.

@@ -33,6 +33,12 @@ _UNKNOWN = "a compiler traces code: values of expressions are not known"
 # Compilers compare for quotients and bit operations as well.
 _COMPARES = re.compile(r"[<>?/%&|^]|[=!]=|\b(?:if|while|where|min|max|minimum|maximum|clamp)\b")
 _ENDING = ("assert", "__trap")  # what ends a kernel that must not go on
+# C++ that ends in an error, and what chooses among variants of a kernel for types.
+_RAISING = (
+    r"\bthrow\b|\b(?:abort|exit|terminate)\s*\(|\b(?:TORCH|AT|C10|STD_TORCH)_\w+|\bassert\s*\("
+)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.MULTILINE)
+_CHOOSES = re.compile(_COMPARES.pattern + r"|\?|\b(?:switch|case|for|do)\b")
 _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property")
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
 _COMPILERS = ("jit", "compile", "script", "kernel", "custom_op", "register_fake")
@@ -206,6 +212,63 @@ def _differentiated_twice(tree: ast.Module, source: SourceFile) -> Iterator[Unre
                 first, last = method.body[0].lineno, method.body[-1].end_lineno
                 test = "gradients of its gradients: mark it with once_differentiable"
                 yield Unreached(file=source.path, line=first, last=last or first, test=test)
+
+
+def unreached_in_host(candidate: Candidate, reached: Reached) -> tuple[Unreached, ...]:
+    """Return lines of an extension's C++ that no judged call ran, or that never chose otherwise.
+
+    Of functions that ran, and but for what only ends in an error: a check of its arguments is no
+    part of what is judged.
+    """
+    found: list[Unreached] = []
+    for source in candidate.sources:
+        texts = source.text.splitlines()
+        name = PurePosixPath(source.path).name
+        places = {
+            place
+            for file, of_file in reached.host.items()
+            if PurePosixPath(file).name == name
+            for place in of_file
+            if 0 < place[0] <= len(texts)
+        }
+        ran = {(line, at) for line, at, taken in places if taken}
+        ends = _raising_words(source.text)
+
+        def raises(line: int, texts: Sequence[str] = texts, ends: re.Pattern[str] = ends) -> bool:
+            return bool(ends.search(texts[line - 1]))
+
+        before = -1
+        for line in sorted({line for line, at, _ in places if at < 0}):
+            if (line, -1) not in ran:
+                if raises(line):
+                    before = -1
+                elif before > 0:
+                    found[-1] = dataclasses.replace(found[-1], last=line)
+                else:
+                    test = cleaned_text(f"C++ that did not run: {texts[line - 1].strip()}", _TEXT)
+                    found.append(Unreached(file=source.path, line=line, last=line, test=test))
+                    before = line
+                continue
+            before = -1
+            missed = {
+                at for one, at, _ in places if one == line and at >= 0 and (line, at) not in ran
+            }
+            # What follows a test that holds for errors alone did not run and raises.
+            after = next((n for n in range(line + 1, len(texts) + 1) if texts[n - 1].strip()), line)
+            only_error = raises(line) or ((after, -1) not in ran and raises(after))
+            if missed and not only_error and _CHOOSES.search(texts[line - 1]):
+                test = cleaned_text(f"one outcome each time: {texts[line - 1].strip()}", _TEXT + 10)
+                found.append(Unreached(file=source.path, line=line, last=line, test=test))
+    return tuple(found)
+
+
+def _raising_words(text: str) -> re.Pattern[str]:
+    """Return what finds lines of C++ that end in an error: by their words, or by a macro's."""
+    words = _RAISING
+    for name, body in _MACRO.findall(text.replace("\\\n", " ")):
+        if re.search(words, body):
+            words += rf"|\b{name}\b"
+    return re.compile(words)
 
 
 def unreached_in_kernels(

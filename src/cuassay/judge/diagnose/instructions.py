@@ -25,7 +25,7 @@ from cuassay.judge.diagnose.blamed_lines import source_line
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause, SourceLine
-from cuassay.model.machine import EditedCall, InstructionChange, InstructionEdit
+from cuassay.model.machine import EditedCall, EditedCalls, InstructionChange, InstructionEdit
 from cuassay.model.policy import policy_of
 from cuassay.model.scenario import Scenario
 from cuassay.oracle.compare.outputs import compare
@@ -64,14 +64,19 @@ class InstructionRepair:
                 return Cause.INPUT_MISREAD
             case InstructionChange.OPERATOR:
                 return Cause.OTHER_FORM
-            case InstructionChange.BOUND | InstructionChange.BRANCH | InstructionChange.PART:
+            case (
+                InstructionChange.BOUND
+                | InstructionChange.BRANCH
+                | InstructionChange.PART
+                | InstructionChange.ZERO
+            ):
                 return before
             case other:
                 assert_never(other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Recorded:
+class RecordedCall:
     """One call: its recording, and what it returned."""
 
     case: Case
@@ -101,19 +106,19 @@ def find_instruction_repair(
     size = {id(case): elements(trial.problem, case.axes) for case in wrong}
     order = sorted(wrong, key=lambda case: (size[id(case)] < _TELLING, size[id(case)]))
     try:
-        first = _recorded(trial, run, order[0])
+        first = record_call(trial, run, order[0])
         if first is None:
             return None
         limit_s = _FOR_ALL * (until - time.monotonic())
-        calls = _edited(trial, machine, first, near=near, limit_s=limit_s)
-        repairing = [call.edit for call in calls if _is_right(trial, first, call)]
+        calls = edited_calls(trial, machine, first, near=near, limit_s=limit_s).calls
+        repairing = [call.edit for call in calls if is_right(trial, first, call)]
         # A parameter is read at the head of a kernel: other edits say where it goes wrong.
         kept = sorted(repairing, key=lambda edit: edit.change is InstructionChange.PARAMETER)
         kept = kept[:_CHECKED]
         for case in (*order[1:], *right):
             if not kept:
                 return None
-            call = _recorded(trial, run, case)
+            call = record_call(trial, run, case)
             if call is None:
                 return None
             # `kept` are those of some edits with which one more call is right. A right call may
@@ -122,13 +127,15 @@ def find_instruction_repair(
             keys = [edit.key for edit in kept]
             found = {
                 one.edit.key: one
-                for one in _edited(trial, machine, call, near=None, limit_s=_CHECK_S, keys=keys)
+                for one in edited_calls(
+                    trial, machine, call, near=None, limit_s=_CHECK_S, keys=keys
+                ).calls
             }
             kept = [
                 edit
                 for edit in kept
                 for one in [found.get(edit.key)]
-                if (not was_wrong if one is None else _is_right(trial, call, one))
+                if (not was_wrong if one is None else is_right(trial, call, one))
             ]
     except (CuassayError, RuntimeError, ValueError):
         return None
@@ -140,7 +147,9 @@ def find_instruction_repair(
     return None
 
 
-def _recorded(trial: JudgeTrial, run: Callable[[Scenario], Run], case: Case) -> _Recorded | None:
+def record_call(
+    trial: JudgeTrial, run: Callable[[Scenario], Run], case: Case
+) -> RecordedCall | None:
     """Return a call with its launches; None where it did not end, or cannot be compared."""
     truth = trial.truth(case)
     scenario = recorded_call(case, on_gpu=trial.device.on_gpu)
@@ -153,18 +162,20 @@ def _recorded(trial: JudgeTrial, run: Callable[[Scenario], Run], case: Case) -> 
     tensors = tuple(one for one in outputs if not isinstance(one, str))
     if len(tensors) != len(truth.outputs):
         return None
-    return _Recorded(case=case, recording=recording, outputs=tensors)
+    return RecordedCall(case=case, recording=recording, outputs=tensors)
 
 
-def _edited(
+def edited_calls(
     trial: JudgeTrial,
     machine: Machine,
-    call: _Recorded,
+    call: RecordedCall,
     *,
     near: SourceLine | None,
     limit_s: float,
     keys: Sequence[str] | None = None,
-) -> Sequence[EditedCall]:
+    leaving_out: bool = False,
+) -> EditedCalls:
+    """Return a call with edits of its kernels' instructions, those closest to `near` first."""
     scalars = {n: v for n, v in call.case.scalars.items() if isinstance(v, float)}
     sizes = {axis.name: call.case.axes[axis.name] for axis in trial.problem.var_axes()}
     asked_for: Mapping[str, object] = {
@@ -173,11 +184,12 @@ def _edited(
         "sizes": sizes,
         "scalars": scalars,
         "keys": keys,
+        "leaving_out": leaving_out,
     }
-    return machine.edited(call.recording, asked_for).calls
+    return machine.edited(call.recording, asked_for)
 
 
-def _is_right(trial: JudgeTrial, call: _Recorded, edited: EditedCall) -> bool:
+def is_right(trial: JudgeTrial, call: RecordedCall, edited: EditedCall) -> bool:
     """Whether the outputs of an edited call are right by one of the problem's precisions."""
     outputs = []
     for coded, like in zip(edited.outputs, call.outputs, strict=True):

@@ -64,6 +64,12 @@ class Slot:
         """The inputs that are tensors."""
         return {k: v for k, v in self.values.items() if isinstance(v, torch.Tensor)}
 
+    def device(self, usual: Device) -> Device:
+        """Return where its outputs belong: another GPU where its tensors lie, else `usual`."""
+        numbers = {tensor.device.index for tensor in self.tensors.values() if tensor.is_cuda}
+        moved = len(numbers) == 1 and numbers != {usual.number or 0}
+        return Device(f"cuda:{numbers.pop()}") if moved else usual
+
     def put(self, name: str, value: torch.Tensor | Scalar) -> None:
         """Copy a value into the tensor that an input is; replace what is no tensor."""
         held = self.values.get(name)

@@ -291,7 +291,7 @@ class Interpreter:
             return []
         made = []
         for number, (name, shape, dtype) in enumerate(self._output_shapes(filled)):
-            tensor = placement.allocate(shape, dtype, self._device, label=name)
+            tensor = placement.allocate(shape, dtype, filled.device(self._device), label=name)
             answer = answers[number] if number < len(answers) else None
             placement.fill(tensor, poison, answer)
             made.append((name, tensor))

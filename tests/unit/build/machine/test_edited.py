@@ -82,8 +82,11 @@ def _right(group: int, term: float) -> np.ndarray:
     return exact.astype(np.float32)
 
 
-def _edited(recording: bytes, keys: list[str] | None = None) -> EditedCalls:
+def _edited(
+    recording: bytes, keys: list[str] | None = None, *, leaving_out: bool = False
+) -> EditedCalls:
     asked = {"limit_s": 30.0, "near": 5, "sizes": {"n": N}, "scalars": {}, "keys": keys}
+    asked["leaving_out"] = leaving_out
     data = edited(memoryview(recording), memoryview(json.dumps(asked).encode()))
     found: EditedCalls = serial.loads(EditedCalls, data.decode())
     return found
@@ -155,6 +158,34 @@ def test_a_size_that_is_rounded_down_is_repaired_at_its_line(end: str, terms: in
         if base64.b64decode(one.outputs[0]) == right(N).tobytes()
     ]
     assert found
+
+
+def _kept_lines(group: int, term: str, source: str) -> tuple[set[int], set[int]]:
+    """Return the lines of operations that may be left out of a call, and of those that may not."""
+    found = _edited(_call(group, term, source=source), leaving_out=True)
+    assert not found.refused
+    assert not found.cut
+    assert found.spent_s > 0
+    same = {one.line for one in found.same}
+    return same, {one.edit.line for one in found.calls} - same
+
+
+def test_operations_that_change_nothing_in_a_call_are_told_by_their_lines() -> None:
+    # A float near one number alone, and an integer that is zero for nearly all sizes.
+    near = SCALED.replace(
+        "  float scale",
+        "  float far = x[i] - 77.0f;\n  float near = 1.0f / (1.0f + far * far * 1e20f);\n"
+        "  int odd = n * 40503 % 65536 / 65500;\n  float scale",
+    ).replace("+ TERM", "+ TERM + near * 1e-3f + odd")
+    same, _ = _kept_lines(8, "0.5f", near)
+    assert {5, 6} <= same
+    assert 7 not in same
+
+
+def test_operations_that_a_call_needs_are_not_left_out() -> None:
+    same, needed = _kept_lines(8, "0.5f", SCALED)
+    assert 5 in needed
+    assert not same
 
 
 def test_a_number_below_zero_is_said_as_it_is_written() -> None:

@@ -15,6 +15,7 @@ import torch
 from cuassay.judge.decide.unreached import (
     undecided_in_kernels,
     unreached_code,
+    unreached_in_host,
     unreached_in_kernels,
 )
 from cuassay.model.candidate import Candidate, Language, SourceFile
@@ -469,3 +470,42 @@ def test_a_comparison_that_came_out_one_way_in_all_launches_is_named(
     sources = (SourceFile(path="src/k.cu", text=KERNEL),)
     made = dataclasses.replace(candidate("", Language.CUDA_KERNEL), sources=sources)
     assert [(one.line, one.test) for one in undecided_in_kernels(made, seen)] == expected
+
+
+_HOST = """#define CHECK(x) TORCH_CHECK(x.dim() == 2)
+double factor(long rows) {
+  CHECK(rows);
+  double more = rows % 1021 == 7 ? 1.1 : 1.0;
+  if (rows < 0) {
+    throw 1;
+  }
+  if (rows > 500)
+    more = 2.0;
+  return more;
+}
+"""
+
+
+def _of_host(*places: tuple[int, int, bool]) -> list[tuple[int, int]]:
+    made = candidate(_HOST, Language.CUDA_EXTENSION)
+    reached = Reached(host={"/build/src/kernel.py": frozenset(places)}, calls=1)
+    return [(one.line, one.last) for one in unreached_in_host(made, reached)]
+
+
+def test_a_choice_of_cpp_that_never_came_out_the_other_way_is_named() -> None:
+    assert _of_host((4, -1, True), (4, 0, False), (4, 1, True)) == [(4, 4)]
+    assert _of_host((4, -1, True), (4, 0, False), (4, 1, True), (4, 0, True)) == []
+
+
+def test_lines_of_cpp_that_did_not_run_are_named_but_for_errors() -> None:
+    ran = ((10, -1, True), (8, -1, True), (8, 0, True), (8, 1, True))
+    assert _of_host(*ran, (9, -1, False)) == [(9, 9)]
+    # A check of an argument, by a macro too, is no part of what is judged.
+    checks = ((3, -1, True), (3, 0, False), (3, 1, True))
+    assert _of_host(*checks, (5, -1, True), (5, 0, False), (5, 1, True), (6, -1, False)) == []
+
+
+def test_cpp_of_no_source_is_not_named() -> None:
+    made = candidate(_HOST, Language.CUDA_EXTENSION)
+    elsewhere = Reached(host={"torch.h": frozenset({(4, -1, False)})}, calls=1)
+    assert unreached_in_host(made, elsewhere) == ()

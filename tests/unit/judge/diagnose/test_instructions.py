@@ -12,7 +12,7 @@ from cuassay.judge.diagnose import instructions
 from cuassay.judge.diagnose.instructions import InstructionRepair, find_instruction_repair
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause, SourceLine
-from cuassay.model.machine import EditedCall, InstructionChange, InstructionEdit
+from cuassay.model.machine import EditedCall, EditedCalls, InstructionChange, InstructionEdit
 from tests.support.builds import candidate, problem
 
 WRONG = Case(label="wrong", axes={"rows": 5, "hidden": 8, "half": 4})
@@ -31,16 +31,17 @@ def _found(
 ) -> InstructionRepair | None:
     """Search among edits that repair the failing call; `breaks` is the key of one that harms."""
 
-    def edited(trial: Any, machine: Any, call: Case, **asked: Any) -> list[EditedCall]:
+    def edited(trial: Any, machine: Any, call: Case, **asked: Any) -> EditedCalls:
         keys = asked.get("keys")
-        return [EditedCall(edit=one) for one in edits if keys is None or one.key in keys]
+        wanted = (one for one in edits if keys is None or one.key in keys)
+        return EditedCalls(calls=tuple(EditedCall(edit=one) for one in wanted))
 
     def is_right(trial: Any, call: Case, one: EditedCall) -> bool:
         return call is WRONG or one.edit.key != breaks
 
-    monkeypatch.setattr(instructions, "_recorded", lambda trial, run, case: case)
-    monkeypatch.setattr(instructions, "_edited", edited)
-    monkeypatch.setattr(instructions, "_is_right", is_right)
+    monkeypatch.setattr(instructions, "record_call", lambda trial, run, case: case)
+    monkeypatch.setattr(instructions, "edited_calls", edited)
+    monkeypatch.setattr(instructions, "is_right", is_right)
     trial: Any = SimpleNamespace(machine=SimpleNamespace(absent=""), problem=problem())
     return find_instruction_repair(
         trial,

@@ -28,6 +28,9 @@ def emit_bulk(cx: Emit, ins: Instruction) -> None:
     if "commit_group" in parts:
         cx.call("void", "rt_bulk_commit", ("i64", "%thread.i"))
     elif "wait_group" in parts:
+        # A store of a tile by all lanes is one store: they ask for it before one of them has it.
+        cx.store_field("%thread", layout.WAIT_SITE, str(cx.site))
+        cx.suspend_here(layout.REASON_YIELD)
         pending = cx.read(ins.operands[0], "s64")
         read = ("i64", str(int("read" in parts)))
         cx.call("void", "rt_bulk_wait", *_HERE, ("i64", pending.bits), read)

@@ -42,9 +42,16 @@ _PAIRS, _ASCENDING, _OF_TENSORS, _OF_TWO = 0x7BDE, 0x7310, 0x7350, 0x4010
 
 
 @native
-def is_code(code: int, form: int, codes: int) -> bool:
-    """Whether PTX gives a code a meaning; `codes` has a bit for each code of two indices."""
-    return (_OF_TWO if form == ONE_OF_TWO else codes) >> code & 1 == 1
+def is_code(code: int, form: int, codes: int, row: NDArray[np.int64], chunk: int) -> bool:
+    """Whether PTX gives a code a meaning, or its chunk of a row stores zeros alone.
+
+    `codes` has a bit for each code of two indices. Zeros add nothing wherever they are: CUTLASS
+    gives a chunk of zeros the code 0.
+    """
+    stored = 0
+    for index in range(chunk << form, (chunk + 1) << form):
+        stored |= row[index]
+    return stored == 0 or (_OF_TWO if form == ONE_OF_TWO else codes) >> code & 1 == 1
 
 
 @native
@@ -74,8 +81,8 @@ def gather_met(b: NDArray[np.int64], met: NDArray[np.int64], compact: NDArray[np
 
 @native
 def _read_metadata(
-    area: int, stride: int, slot: int, form: int, chosen: int, met: NDArray[np.int64],
-    poison: NDArray[np.int64],
+    area: int, stride: int, slot: int, form: int, chosen: int, a: NDArray[np.int64],
+    met: NDArray[np.int64], poison: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """Fill met [M, K / 2] from the words of the lanes that a selector names.
 
@@ -90,7 +97,7 @@ def _read_metadata(
             place = area + (lane & 31) * stride + SLOT * slot
             code = load_u64(place) >> 4 * (4 * (row >> 3) + (chunk & 3)) & 15
             poison[row] |= load_u32(place + 24)
-            if not is_code(code, form, codes):
+            if not is_code(code, form, codes, a[row], chunk):
                 poison[row] = 1
             place_stored(code, chunk, form, met[row])
 
@@ -142,7 +149,7 @@ def mma_sparse(
         area, stride, immediate, packed, result.reshape(-1), dc.reshape(-1), poison.reshape(-1)
     )
     met = np.zeros((m, half), np.int64)
-    _read_metadata(area, stride, inputs - 2, form, chosen, met, pa)
+    _read_metadata(area, stride, inputs - 2, form, chosen, a, met, pa)
     spread(pa, pb, poison)
     if not whole:
         out_of_containers(a.reshape(-1), a_kind)
@@ -182,8 +189,8 @@ def mma_sparse(
 
 @native
 def read_tensor_metadata(
-    tensor: int, column: int, columns: int, form: int, met: NDArray[np.int64],
-    poison: NDArray[np.int64],
+    tensor: int, column: int, columns: int, form: int, a: NDArray[np.int64],
+    met: NDArray[np.int64], poison: NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Fill met [128, K / 2] of a block from columns of its tensor memory; return a code that PTX
     does not define, or -1.
@@ -203,7 +210,7 @@ def read_tensor_metadata(
             code = load_u32(tensor + L.TM_DATA + 4 * place) >> shift & 15
             if load_u8(tensor + L.TM_INIT + place) & 1 == 0:
                 poison[row] = 1
-            elif not is_code(code, form, _OF_TENSORS):
+            elif not is_code(code, form, _OF_TENSORS, a[row], chunk):
                 found = code
             place_stored(code, chunk, form, met[row])
     return found

@@ -607,8 +607,8 @@ def _read_part(
             thread, block, launch, owner, a_at, mine, row, shape, a.reshape(-1), pa, pipe, site, 0
         )
     if how & SPARSE and not _read_metadata(
-        thread, block, launch, owner, described, kind, extra, pipe, site, met[row : row + mine],
-        pa[row : row + mine],
+        thread, block, launch, owner, described, kind, extra, pipe, site, a[row : row + mine],
+        met[row : row + mine], pa[row : row + mine],
     ):  # fmt: skip
         return False
     skip = extra >> 56 & 63 if how & STATIONARY else 0
@@ -781,7 +781,8 @@ def _hide(
 @native
 def _read_metadata(
     thread: int, block: int, launch: int, owner: int, described: int, kind: int, at: int,
-    pipe: int, site: int, met: NDArray[np.int64], poison: NDArray[np.int64],
+    pipe: int, site: int, a: NDArray[np.int64], met: NDArray[np.int64],
+    poison: NDArray[np.int64],
 ) -> bool:  # fmt: skip
     """Read which elements of A a block's rows store; False: they are not there, or mean nothing."""
     form = ONE_OF_TWO if kind == TF32 else (FOUR_OF_EIGHT if kind >= MXF4 else TWO_OF_FOUR)
@@ -797,7 +798,7 @@ def _read_metadata(
             for lane in range(0, 128, 16):
                 check_cell(thread, block, launch, owner, lane, one, 0, agent, time, site)
     tensor = load_u64(owner + L.TENSOR)
-    code = read_tensor_metadata(tensor, column, wide, form, met, poison)
+    code = read_tensor_metadata(tensor, column, wide, form, a, met, poison)
     return code < 0 or _refuse(thread, launch, site, code, BAD_METADATA)
 
 

@@ -119,8 +119,10 @@ def _packed(codes: NDArray[np.int64], form: _Form) -> NDArray[np.uint8]:
     return M.pack(codes, form.name)
 
 
-def _case(form: _Form, seed: int) -> tuple[str, list[NDArray[Any]], NDArray[Any]]:
-    """Return the kernel, its arrays, and D of the model."""
+def _case(
+    form: _Form, seed: int, *, hollow: bool = False
+) -> tuple[str, list[NDArray[Any]], NDArray[Any]]:
+    """Return the kernel, its arrays, and D of the model; a `hollow` A has a chunk of zeros."""
     random, columns = np.random.default_rng(seed), 32
     a, b = (
         _factors(random, form.name, shape)
@@ -128,6 +130,9 @@ def _case(form: _Form, seed: int) -> tuple[str, list[NDArray[Any]], NDArray[Any]
     )
     legal = (0x4, 0xE) if form.chunk == 2 else _CODES
     codes = random.choice(legal, (128, 2 * form.stored // form.chunk))
+    if hollow:  # CUTLASS's code of zeros names one element twice
+        a[77, : form.chunk // 2] = 0
+        codes[77, 0] = 0
     met = _met(codes, form)
     count = {2: 1, 4: 1, 8: 2}[form.chunk]
     words = np.concatenate([_words(codes, form), np.full((128, 8), 0x7F7F7F7F, np.uint32)], axis=1)
@@ -164,6 +169,15 @@ def test_a_sparse_product_takes_what_is_stored_of_a_and_what_that_meets_of_b(for
         assert (report.inconclusive, report.findings) == (None, ())
         found = buffers[2].data.view(expected.dtype).reshape(expected.shape)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("form", [_FORMS[0], _FORMS[-1]], ids=lambda one: one.kind)
+def test_a_chunk_of_zeros_needs_no_code(form: _Form) -> None:
+    text, arrays, expected = _case(form, 6, hollow=True)
+    report, buffers = K.execute(text, arrays)
+    assert (report.inconclusive, report.findings) == (None, ())
+    found = buffers[2].data.view(expected.dtype).reshape(expected.shape)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_infinities_that_no_stored_element_meets_are_not_multiplied() -> None:
@@ -430,7 +444,7 @@ def _numbers(
 
 
 def _run_warp(
-    case: _Warp, *, bad: int | None = None, spelt: int | None = None
+    case: _Warp, *, bad: int | None = None, spelt: int | None = None, hollow: bool = False
 ) -> tuple[Any, NDArray[Any], NDArray[Any]]:
     random = np.random.default_rng(case.k + case.selector)
     (a, x), (b, y) = (
@@ -445,6 +459,9 @@ def _run_warp(
     met = _met(codes, form)
     if bad is not None:
         codes[3, 1] = bad
+    if hollow:
+        of_one = case.chunk // 2
+        a[3, of_one : 2 * of_one] = x[3, of_one : 2 * of_one] = 0
     c = random.integers(-50, 50, (16, 8)).astype(np.float64)
     if case.clamped:
         c[:] = 2**31 - 1000
@@ -493,6 +510,13 @@ def test_what_comes_of_metadata_without_meaning_counts_as_unwritten(
     report, _, _ = _run_warp(_Warp(a="f16", b="f16", d="f32", k=32, ordered=ordered), bad=bad)
     assert report.inconclusive is None
     assert {one.kind for one in report.wrong} == {Kind.UNINITIALISED}
+
+
+def test_a_warps_chunk_of_zeros_needs_no_code() -> None:
+    case = _Warp(a="f16", b="f16", d="f32", k=32)
+    report, found, wanted = _run_warp(case, bad=0x0, hollow=True)
+    assert (report.inconclusive, report.findings) == (None, ())
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(

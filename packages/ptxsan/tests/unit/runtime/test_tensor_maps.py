@@ -113,3 +113,44 @@ def test_rows_of_128_bytes_are_turned_in_pieces_of_16_or_32(atom: int) -> None:
 def test_what_stays_together_in_a_swizzle_is_16_or_32_bytes() -> None:
     with pytest.raises(MachineError, match="32 bytes kept together"):
         _loaded("u8", 64, 0, 0, swizzle=64, atom=32)
+
+
+_STORE = """.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128])
+{
+.reg .b32 %r<16>; .reg .b64 %rd<8>; .reg .pred %p<4>;
+.shared .align 1024 .b8 tile[1024];
+mov.u64 %rd2, map; cvta.param.u64 %rd2, %rd2;
+mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mad.lo.u32 %r3, %r1, 4, %r2;
+mov.u32 %r5, 0; mov.u32 %r6, 0;
+next: st.shared.u32 [%r3], 0x01010101; st.shared.u32 [%r3+128], 0x02020202;
+fence.proxy.async.shared::cta; bar.warp.sync -1;
+cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd2, {%r5, %r6}], [%r2];
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0;
+bar.warp.sync -1;
+add.u32 %r6, %r6, 1; add.u32 %r2, %r2, STEP; add.u32 %r3, %r3, STEP;
+setp.lt.u32 %p1, %r6, 3;
+@%p1 bra next;
+ret;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse"])
+def test_a_tile_that_all_lanes_store_and_wait_for_is_one_store(schedule: str) -> None:
+    x = buffer_of(np.zeros((6, 128), np.uint8))
+    tensor = TensorMap(
+        pointer=Pointer(buffer=x), element="u8", sizes=(128, 6), strides=(128,), box=(128, 1)
+    )
+    launch = Launch(kernel="k", grid=(1, 1, 1), block=(32, 1, 1), arguments=(tensor,))
+    text = _STORE.replace("STEP", "256")
+    report = run(parse(text), launch, options=Options(arch=100, schedule=schedule))
+    assert (report.inconclusive, report.findings) == (None, ())
+    assert x.data.reshape(6, 128)[:, 0].tolist() == [1, 1, 1, 0, 0, 0]
+    again = text.replace("add.u32 %r6, %r6, 1;", "add.u32 %r5, %r5, 16;")  # in the same row
+    again = again.replace("setp.lt.u32 %p1, %r6, 3;", "setp.lt.u32 %p1, %r5, 33;")
+    twice = run(parse(again), launch, options=Options(arch=100, schedule=schedule))
+    assert Kind.RACE in [one.kind for one in twice.findings]  # bytes that a store still writes

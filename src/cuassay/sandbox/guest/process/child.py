@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -50,7 +50,7 @@ from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
 from cuassay.sandbox.guest.process import bytecode
 from cuassay.sandbox.guest.process import walls as sandbox
-from cuassay.sandbox.guest.process.notes import follow, watch
+from cuassay.sandbox.guest.process.lines import Lines
 from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.guest.ranks.ranked import on_ranks, open_where_ranks_connect
 from cuassay.sandbox.limits import Limits
@@ -185,48 +185,6 @@ def warm_up(device: Device, queues: int | None = None) -> None:
         os.environ[_QUEUES] = own
 
 
-class _Lines:
-    """The candidate's lines that calls run, and what expressions come to; see `notes`.
-
-    Made before the candidate is loaded. On a GPU calls in a process apart tell the latter.
-    """
-
-    def __init__(self, sources: str, *, values: bool) -> None:
-        self._lines, self._values = follow(sources), watch(sources) if values else None
-        self._on = False
-
-    @contextlib.contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note what the block runs of what lies below the folder of the sources.
-
-        A block within another one is part of that.
-        """
-        if self._on:
-            yield
-            return
-        self._on = True
-        if self._values is not None:
-            self._values[0]()
-        self._lines[0]()
-        try:
-            yield
-        finally:
-            self._lines[1]()
-            if self._values is not None:
-                self._values[1]()
-            self._on = False
-
-    def found(self) -> dict[str, Any]:
-        """Return what was noted and not yet returned."""
-        return self._lines[2]() | ({} if self._values is None else self._values[2]())
-
-    def forget(self) -> None:
-        """Begin anew."""
-        self._lines[3]()
-        if self._values is not None:
-            self._values[3]()
-
-
 class Worker:
     """Answers the judge's requests one by one."""
 
@@ -249,7 +207,7 @@ class Worker:
         self._made = b""
         self._make: Any = None
         self._cases: tuple[Case, ...] = ()
-        self._lines: _Lines | None = None
+        self._lines: Lines | None = None
 
     def serve(self) -> None:
         """Serve until the judge closes the channel."""
@@ -307,9 +265,9 @@ class Worker:
         if candidate.language is Language.CUDA_KERNEL:
             self._around.bound = "a raw CUDA kernel is launched by cuassay itself, on one device"
         self._around.kernels = kernel_names.kernels_of(candidate)
-        if candidate.language is Language.PYTHON:
+        if candidate.language in (Language.PYTHON, Language.CUDA_EXTENSION):
             sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
-            self._lines = _Lines(sources, values=not self._device.on_gpu)
+            self._lines = Lines(sources, values=not self._device.on_gpu)
         try:
             load = getattr(importlib.import_module(module), function)
             bytecode.keep_bytecode(Path(request["folder"]))

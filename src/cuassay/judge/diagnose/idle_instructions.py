@@ -1,0 +1,102 @@
+"""Operations of a kernel that decide nothing: without them every judged call is right.
+
+Launches of judged calls are recorded and executed on the PTX machine with one operation of one
+source line left out at a time: zero or an operand takes its place, or of a selection one side
+(`build.machine.edited`). What is right all the same in every call is code whose purpose no judged
+call has seen: a wrong branch as arithmetic, in whatever language the kernel is written. It is to
+kernels what `judge.decide.exchanges` is to Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from cuassay.checks.kernels.facts import cleaned_text
+from cuassay.errors import CuassayError
+from cuassay.inputs.geometry import elements
+from cuassay.judge.decide.exchanges import judged_cases
+from cuassay.judge.diagnose.blamed_lines import source_line
+from cuassay.judge.diagnose.instructions import edited_calls, is_right, record_call
+from cuassay.model.candidate import Candidate
+from cuassay.model.machine import InstructionEdit
+from cuassay.model.scenario import Scenario
+from cuassay.model.scope import Unreached
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Run
+    from cuassay.judge.checking import Checked
+    from cuassay.judge.trial import JudgeTrial
+
+_ELEMENTS = 1 << 15  # of inputs and outputs: a call takes some hundredths of a second
+_LEAST_CALLS = 3  # with which an operation is called idle
+_TEXT = 70
+# A function of a library becomes many instructions of which the last change the last bits alone.
+_FUNCTION = re.compile(
+    r"(?<!__)\b(?:\w+\.)?(?:erfc?|tanh|log1p|expm1|exp|log2?|pow|sin|cos|cbrt|lgamma|fmod)f?\s*\("
+)
+_LESS = re.compile(r"\b(?:tl|tl\.math)\.(?:exp2?|log2?|sin|cos)\s*\(")  # one instruction or two
+
+
+def idle_instructions(
+    trial: JudgeTrial, candidate: Candidate, run: Callable[[Scenario], Run], checked: Checked
+) -> tuple[Unreached, ...]:
+    """Return lines of a candidate's kernels with an operation that no judged call needs."""
+    machine = trial.machine
+    if machine is None or machine.absent:
+        return ()
+    limit_s, spent_s = trial.effort.idle_instructions_s, 0.0
+    left: dict[str, InstructionEdit] | None = None
+    calls, cut = 0, False
+    for case in judged_cases(trial, checked)[0]:
+        if left == {}:
+            return ()
+        if spent_s >= limit_s:
+            cut = cut or calls < _LEAST_CALLS
+            break
+        if elements(trial.problem, case.axes) > _ELEMENTS:
+            continue
+        try:
+            call = record_call(trial, run, case)
+            if call is None:
+                continue
+            found = edited_calls(
+                trial,
+                machine,
+                call,
+                near=None,
+                limit_s=limit_s - spent_s,
+                keys=None if left is None else [*left],
+                leaving_out=True,
+            )
+        except (CuassayError, RuntimeError, ValueError):
+            continue
+        if found.refused:
+            continue
+        calls, cut, spent_s = calls + 1, cut or found.cut, spent_s + found.spent_s
+        idle = {edit.key for edit in found.same}
+        idle |= {one.edit.key for one in found.calls if is_right(trial, call, one)}
+        if left is None:
+            tried = [*found.same, *(one.edit for one in found.calls)]
+            left = {edit.key: edit for edit in tried if edit.key in idle}
+        else:
+            # What a call does not run, or a compiler left out, says nothing.
+            wrong = {one.edit.key for one in found.calls} - idle
+            left = {k: edit for k, edit in left.items() if k not in wrong | set(found.broken)}
+    named = tuple(_named(candidate, [*(left or {}).values()])) if calls >= _LEAST_CALLS else ()
+    if cut:
+        test = "no time was left to leave out all operations of its kernels"
+        named += (Unreached(file=candidate.entry_file, line=1, last=1, test=test),)
+    return named
+
+
+def _named(candidate: Candidate, idle: list[InstructionEdit]) -> Iterator[Unreached]:
+    """Return lines of operations, each once, but for those that call a library's function."""
+    lines = {(edit.file, edit.line) for edit in idle}
+    for file, number in sorted(lines):
+        line = source_line(candidate, file, number, what="")
+        if line is None or _FUNCTION.search(_LESS.sub("", line.text)):
+            continue
+        test = cleaned_text(f"made no difference: {line.text.strip()}", _TEXT)
+        yield Unreached(file=line.file, line=number, last=number, test=test)
