@@ -73,11 +73,13 @@ def real_values(kind: str, request: Request, domain: Domain) -> torch.Tensor:
 def _with_others(drawn: torch.Tensor, request: Request) -> torch.Tensor:
     """Return the tensor with the number that ALSO names in a quarter of its elements.
 
-    A row of the last dimension keeps its first one, so that none consists of that number.
+    A row of the last dimension keeps its first one, so that none consists of that number. Every
+    second row ends with it: inputs that may hold it do so at one place in the same case.
     """
     chosen = request.uniform() < _SHARE_OF_OTHERS
     if not request.shape:
         return drawn
+    chosen.reshape(-1, chosen.shape[-1])[::2, -1:] = True
     chosen[..., :1] = False
     return drawn.masked_fill(chosen, float(str(request.parameters[ALSO])))
 

@@ -35,6 +35,7 @@ _PASSED = (
     "OMP_WAIT_POLICY",
     "MKL_NUM_THREADS",
     "PYTHONPYCACHEPREFIX",
+    "PYTHONDONTWRITEBYTECODE",
 )
 _SETTINGS = ("CUASSAY_TRITON", settings.MACHINE_ARCH, "CUASSAY_CUDA_COMPILER")
 
@@ -51,7 +52,6 @@ def scrubbed(source: Mapping[str, str], *, device: Device, folder: Path) -> dict
         "TMPDIR": str(folder / "tmp"),
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(roots)),
         "PYTHONSAFEPATH": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUTF8": "1",
         # Small blocks then hold poison as well (see placement): the cache skips M_PERTURB.
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",

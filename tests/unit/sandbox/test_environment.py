@@ -41,6 +41,13 @@ def test_modules_are_found_where_cuassay_is_and_at_absolute_paths(tmp_path: Path
     assert kept["PYTHONSAFEPATH"] == "1"
 
 
+def test_bytecode_is_written_unless_the_user_wants_none(tmp_path: Path) -> None:
+    name = "PYTHONDONTWRITEBYTECODE"
+    assert name not in environment.scrubbed(_SOURCE, device=CPU, folder=tmp_path)
+    kept = environment.scrubbed(_SOURCE | {name: "1"}, device=CPU, folder=tmp_path)
+    assert kept[name] == "1"
+
+
 def test_without_a_gpu_none_is_shown(tmp_path: Path) -> None:
     kept = environment.scrubbed(_SOURCE, device=CPU, folder=tmp_path)
     assert kept["CUDA_VISIBLE_DEVICES"] == ""

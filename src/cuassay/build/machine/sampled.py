@@ -44,6 +44,7 @@ _TEXT = 600
 _MOST_LAUNCHES = 24
 _PARTS = 8  # of a grid, at whose borders blocks run
 _POWERS = range(28, 33)  # of counts of elements where 32 bits may wrap
+_OUTSIDE, _FAR = "out-of-bounds", 1 << 20  # kind of a fault; bytes
 _DATA = "what its addresses are depends on data, which such a call has none of"
 
 
@@ -178,7 +179,9 @@ def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchE
 
 def _with_product(fault: MachineFault, program: Program) -> MachineFault:
     """Return an access far outside with the product of 32 bits that its address is made of."""
-    if fault.kind != WRAPPED or not fault.touches:
+    # Far before a tensor of such a size lies a wrapped index, however far it wrapped.
+    before = fault.kind == _OUTSIDE and (fault.offset or 0) < -_FAR
+    if not (before or fault.kind == WRAPPED) or not fault.touches:
         return fault
     product = narrow_product(program, fault.touches[0].ptx_line)
     source = own_line(product.source) if product is not None else None
@@ -191,7 +194,7 @@ def _with_product(fault: MachineFault, program: Program) -> MachineFault:
         file=source.file.rpartition("/")[2][:_TEXT],
         line=source.line,
     )
-    return replace(fault, touches=(*fault.touches, made))
+    return replace(fault, kind=WRAPPED, touches=(*fault.touches, made))
 
 
 def refused_launch(text: str) -> MachineFault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 
 from cuassay.checks.base import Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised
@@ -15,6 +16,7 @@ from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import tensor_bytes, tensor_inputs
 from cuassay.inputs.growing import Way, ways
+from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.machine import REFUSED, WRAPPED, MachineFault
@@ -26,6 +28,7 @@ from cuassay.model.trace import ScenarioResult, done_steps
 
 _LARGE_ELEMENTS = 1 << 16  # of inputs and outputs: the least that is worth a call
 _MOST_BYTES = 1 << 37  # of one tensor: what the machine has addresses for
+_COUNTED = (1 << 32) - 1  # elements of one tensor: a thread for each, the machine counts no more
 
 
 class Big002(MachineCheck):
@@ -184,8 +187,8 @@ def _held_to_contract(trial: Trial, scenario: Scenario, finding: Finding) -> Fin
 def _sizes(trial: Trial) -> list[dict[str, int]]:
     """Return the sizes at which addresses are judged, the most telling first.
 
-    All axes at their largest sizes, the largest listed call, each axis alone, the other listed
-    calls.
+    All axes at their largest sizes, and where tensors have more than 2^31 elements and not yet
+    2^32, the largest listed call, each axis alone, the other listed calls.
     """
     problem, small = trial.problem, trial.cases("small")[0]
     least = _LARGE_ELEMENTS if machine_cases(trial) else 0
@@ -193,15 +196,19 @@ def _sizes(trial: Trial) -> list[dict[str, int]]:
     listed = sorted((w for w in every if w.workload), key=lambda w: -w.elements)
     grown = sorted((w for w in every if not w.workload), key=lambda w: -w.elements)
     found: list[dict[str, int]] = []
-    for way in (*grown[:1], *listed[:1], *grown[1:], *listed[1:]):
-        sizes = _addressable(problem, way)
+    tried = [(way, False) for way in (*grown[:1], *listed[:1], *grown[1:], *listed[1:])]
+    for way, counted in (*tried[:1], *((way, True) for way in grown[:1]), *tried[1:]):
+        sizes = _addressable(problem, way, counted=counted)
         if sizes is not None and sizes not in found and elements_of(problem, sizes) >= least:
             found.append(sizes)
     return found
 
 
-def _addressable(problem: Problem, way: Way) -> dict[str, int] | None:
-    """Return the largest sizes along a way at which every tensor has addresses in the machine."""
+def _addressable(problem: Problem, way: Way, *, counted: bool) -> dict[str, int] | None:
+    """Return the largest sizes along a way at which every tensor has addresses in the machine.
+
+    With `counted` each tensor also has as few elements as the machine counts threads.
+    """
     most = way.elements
     while most:
         sizes = way.within(most, seed=0)
@@ -210,7 +217,8 @@ def _addressable(problem: Problem, way: Way) -> dict[str, int] | None:
         specs = (*tensor_inputs(problem), *problem.outputs)
         # Of each input a part of a wider tensor is tried as well.
         largest = max(tensor_bytes([spec], sizes) for spec in specs) * 3
-        if largest <= _MOST_BYTES:
+        count = max(prod(shape_of(spec.shape, sizes)) for spec in specs) if counted else 0
+        if largest <= _MOST_BYTES and count <= _COUNTED:
             return sizes
         most //= 2
     return None

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from cuassay.build.machine.sampled import blocks_of
+from cuassay.catalog import registry
+from cuassay.checks.machine.declared_sizes import _addressable
 from cuassay.formats import load_problem
+from cuassay.inputs.growing import ways
 from cuassay.model.outcome import Passed, Skipped
 from cuassay.model.problem import Problem
 from cuassay.sandbox.host.nursery import Nursery
@@ -183,3 +186,14 @@ def test_both_ends_of_a_grid_run_and_the_places_where_32_bits_wrap() -> None:
     assert {0, (1 << 24) - 1, (1 << 23) - 1, 1 << 23} <= set(found)
     assert found[0] == (1 << 24) - 1
     assert len(found) < 30
+
+
+def test_one_size_wraps_32_bits_with_a_thread_for_each_element() -> None:
+    """Of 2^33 threads the machine runs none; an index of 32 bits wraps before that."""
+    swiglu = registry.get("swiglu")
+    (way,) = (w for w in ways(swiglu, {"rows": 8, "hidden": 16}) if w.whole_tiles)
+    most, counted = (_addressable(swiglu, way, counted=counted) for counted in (False, True))
+    assert most is not None
+    assert counted is not None
+    assert most["rows"] * most["hidden"] >= 1 << 33
+    assert 1 << 31 < counted["rows"] * counted["hidden"] < 1 << 32
