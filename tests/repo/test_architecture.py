@@ -49,7 +49,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     },
     "ranks": {"model", "errors"},
     "catalog": {"model", "errors", "formats"},
-    "inputs": {"model", "errors", "formats"},
+    "inputs": {"model", "errors", "formats", "tables"},
     "contract": {
         "model", "errors", "inputs", "formats", "oracle", "dispatch_modes", "hooks", "block_scaled",
     },
