@@ -116,7 +116,14 @@ class Cuassay:
 
         node = self._request.node
         options |= _chosen(self._request.config, _marked(node), options)
-        _share_judge(self._request.config)
+        # Let this session's trials share a judge, as long as their problem stays the same.
+        if _SHARES not in self._request.config.stash:
+            from cuassay.engine.run import one_judge
+
+            stack = contextlib.ExitStack()
+            stack.enter_context(one_judge())
+            self._request.config.stash[_SHARES] = True
+            self._request.config.add_cleanup(stack.close)
         failed = ""
         with _turn(options.get("device")):
             try:
@@ -147,7 +154,14 @@ class Cuassay:
             facts["worst_share"] = f"{max(shares):.4g}"
         properties = self._request.node.user_properties
         properties += [(f"{_PREFIX}{number}{name}", value) for name, value in facts.items()]
-        self._write_html(verdict, number)
+        folder = self._request.config.getoption("cuassay_html")
+        if folder:
+            from cuassay.report.html.verdict import render
+
+            name = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid)[-150:]
+            path = Path(folder) / f"{name}{'.' + number.rstrip('.') if number else ''}.html"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(render(verdict), encoding="utf-8")
         return verdict
 
     def assert_correct(
@@ -187,17 +201,6 @@ class Cuassay:
 
                 raise AssertionError(cause_story(made, verdict))
         return True
-
-    def _write_html(self, verdict: Verdict, number: str) -> None:
-        folder = self._request.config.getoption("cuassay_html")
-        if not folder:
-            return
-        from cuassay.report.html.verdict import render
-
-        name = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid)[-150:]
-        path = Path(folder) / f"{name}{'.' + number.rstrip('.') if number else ''}.html"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(render(verdict), encoding="utf-8")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -270,18 +273,6 @@ def _chosen(
     if isinstance(found.get("require"), str):
         found["require"] = [name.strip() for name in found["require"].split(",") if name.strip()]
     return found
-
-
-def _share_judge(config: pytest.Config) -> None:
-    """Let this session's trials share a judge, as long as their problem stays the same."""
-    if _SHARES in config.stash:
-        return
-    from cuassay.engine.run import one_judge
-
-    stack = contextlib.ExitStack()
-    stack.enter_context(one_judge())
-    config.stash[_SHARES] = True
-    config.add_cleanup(stack.close)
 
 
 @contextlib.contextmanager

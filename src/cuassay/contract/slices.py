@@ -94,7 +94,11 @@ def _axes(problem: Problem, runs: Sequence[Values]) -> Iterator[_Axis]:
             if size < 2:
                 continue
             alike = [value for value in drawn if value.shape == drawn[0].shape]
-            if _all_differ([row_keys(_sample(value, dim), dim) for value in alike]):
+            keys = [row_keys(_sample(value, dim), dim) for value in alike]
+            changes = (
+                len(keys) > 1 and not torch.stack([keys[0] == other for other in keys]).all(0).any()
+            )
+            if changes and len(torch.unique(keys[0])) == len(keys[0]):
                 continue
             keys = [row_keys(value, dim) for value in alike]
             kinds, which, counts = torch.unique(keys[0], return_inverse=True, return_counts=True)
@@ -112,12 +116,6 @@ def _sample(value: torch.Tensor, dim: int) -> torch.Tensor:
     """Return a few elements of every slice along a dimension, at the same places of each."""
     steps = [1 if at == dim else math.ceil(size / _SAMPLED) for at, size in enumerate(value.shape)]
     return value[tuple(slice(None, None, step) for step in steps)]
-
-
-def _all_differ(keys: Sequence[torch.Tensor]) -> bool:
-    """Whether no slice is the same in all runs, nor another one's of the first."""
-    changes = len(keys) > 1 and not torch.stack([keys[0] == other for other in keys]).all(0).any()
-    return changes and len(torch.unique(keys[0])) == len(keys[0])
 
 
 def row_keys(value: torch.Tensor, dim: int) -> torch.Tensor:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from cuassay.diagnosis.causes import PAGES
-from cuassay.diagnosis.clues import TESTED, Clue, Clues
+from cuassay.diagnosis.clues import TESTED, Clues
 from cuassay.diagnosis.growth import grows_steadily
-from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
+from cuassay.model.diagnosis import Basis, Cause, Diagnosis
 from cuassay.model.outcome import Finding, FindingClass, worst_first
 from cuassay.model.told import told_apart
 
@@ -236,12 +236,15 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
             words += f"; the error grows as {growth.axis}^{growth.exponent:.1f}"
         elif clue is None and cause in (Cause.INPUT_IGNORED, Cause.OUT_OF_RANGE):
             words += f": {lead.message}"
+    line = clue.line if clue is not None and cause not in clues.repaired else None
+    if cause not in clues.repaired:
+        line = line or next((f.lines[0] for f in ordered if f.lines and f.cause is cause), None)
     return Diagnosis(
         cause=cause,
         words=words,
         remedy=PAGES[cause].remedy,
         basis=basis,
-        line=_line(cause, ordered, clue, clues),
+        line=line or clues.lines.get(cause),
         example=example,
         findings=tuple(finding.id for finding in ordered if finding.id),
     )
@@ -256,17 +259,6 @@ def _error(finding: Finding) -> float:
     if not math.isfinite(got) or not want:
         return 1.0
     return min(abs(got - want) / abs(want), 1.0)
-
-
-def _line(
-    cause: Cause, held: Sequence[Finding], clue: Clue | None, clues: Clues
-) -> SourceLine | None:
-    if cause in clues.repaired:
-        return clues.lines[cause]
-    if clue is not None and clue.line is not None:
-        return clue.line
-    own = next((f.lines[0] for f in held if f.lines and f.cause is cause), None)
-    return own or clues.lines.get(cause)
 
 
 def _rank(made: Diagnosis) -> tuple[int, int]:

@@ -45,7 +45,14 @@ def check_made(
     sizes = resolve(problem.axes, given)
     for spec in problem.inputs:
         if is_stated(spec) and spec.name in made:
-            _check_shape(spec, made[spec.name], sizes, where=where)
+            shape = getattr(made[spec.name], "shape", None)
+            if shape is not None and not isinstance(spec, ScalarSpec):
+                expected = shape_of(spec.shape, sizes)
+                if tuple(shape) != expected:
+                    raise ReferenceError_(
+                        f"{where} made shape {list(shape)} for input '{spec.name}', expected "
+                        f"{list(expected)}; correct the generator or the problem's axes"
+                    )
             _check_dtype(spec, made[spec.name], where=where)
             outside = outside_domain(spec, made[spec.name], sizes)
             if outside:
@@ -54,18 +61,6 @@ def check_made(
                     f"{domain_words(spec.domain)} ({spec.domain_source}); correct the generator or "
                     "the domain"
                 )
-
-
-def _check_shape(spec: InputSpec, value: object, sizes: Mapping[str, int], *, where: str) -> None:
-    shape = getattr(value, "shape", None)
-    if isinstance(spec, ScalarSpec) or shape is None:
-        return
-    expected = shape_of(spec.shape, sizes)
-    if tuple(shape) != expected:
-        raise ReferenceError_(
-            f"{where} made shape {list(shape)} for input '{spec.name}', expected "
-            f"{list(expected)}; correct the generator or the problem's axes"
-        )
 
 
 def _check_dtype(spec: InputSpec, value: object, *, where: str) -> None:

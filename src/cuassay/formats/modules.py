@@ -36,7 +36,22 @@ def import_file(path: Path) -> ModuleType:
     try:
         if dotted is not None:
             return importlib.import_module(dotted)
-        return _execute(path)
+        data = path.read_bytes()
+        name = _PREFIX + hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()[:24]
+        if name in sys.modules:
+            return sys.modules[name]
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ReferenceError_(f"{path} cannot be imported: expected a file that ends in .py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses and pickling look a module up by name
+        try:
+            # Compiled here: the loader's bytecode cache is keyed by time and could be stale.
+            exec(compile(data, str(path), "exec"), module.__dict__)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
     except CuassayError:
         raise
     except (Exception, SystemExit) as failure:
@@ -58,25 +73,6 @@ def _already_loaded(path: Path) -> ModuleType | None:
 
 
 _PREFIX = "_cuassay_file_"
-
-
-def _execute(path: Path) -> ModuleType:
-    data = path.read_bytes()
-    name = _PREFIX + hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()[:24]
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ReferenceError_(f"{path} cannot be imported: expected a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickling look a module up by name
-    try:
-        # Compiled here: the loader's bytecode cache is keyed by time and could be stale.
-        exec(compile(data, str(path), "exec"), module.__dict__)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def describe_failure(failure: BaseException, path: Path) -> str:

@@ -43,8 +43,11 @@ from cuassay.errors import ProblemError
 from cuassay.inputs.packed import codes_of, comparable
 from cuassay.model.case import Fill
 from cuassay.model.problem import TensorSpec
+from cuassay.tables import row
 
 Draw = Callable[[Mapping[str, int]], torch.Tensor]
+# Those that follow the choice of slices, in the order in which they are applied.
+_TRANSFORMS: dict[str, Callable[[TensorSpec, Fill, torch.Tensor], torch.Tensor]] = {}
 
 
 def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw) -> torch.Tensor:
@@ -55,109 +58,11 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
     """
     value = _taken(spec, fill, sizes, draw) if "take" in fill.parameters else draw(sizes)
     drawn_as, value = value.dtype, codes_of(value)
-    if "part" in fill.parameters:
-        generator = torch.Generator(device="cpu")  # so that every device splits alike
-        generator.manual_seed(int(_number(spec, fill, "part_seed")))
-        first = torch.rand(value.shape, generator=generator) < 0.5
-        kept = first if _number(spec, fill, "part") == 0 else ~first
-        value = torch.where(kept.to(value.device), value, torch.zeros((), dtype=value.dtype))
-    if "scale_by" in fill.parameters:
-        value = (value.double() * _number(spec, fill, "scale_by")).to(value.dtype)
-    if "shift" in fill.parameters:
-        amount, dimension = _number(spec, fill, "shift"), int(_number(spec, fill, "shift_axis"))
-        if not 0 <= dimension < value.dim():
-            raise _unfit(spec, "shift_axis", dimension, f"a dimension of {spec.shape}")
-        shape = [1 if d == dimension else size for d, size in enumerate(value.shape)]
-        count = torch.Size(shape).numel()
-        signs = 1 - 2 * (torch.arange(count, device=value.device) % 2)
-        value = (value.double() + amount * signs.reshape(shape)).to(value.dtype)
-    if "roll_slices" in fill.parameters:
-        value = _rolled(spec, fill, value)
-    if "mirror" in fill.parameters:
-        value = _mirrored(spec, fill, value)
-    if "permute" in fill.parameters:
-        generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "permute")))
-        order = torch.randperm(value.shape[-1], generator=generator)
-        value = value.index_select(value.dim() - 1, order.to(value.device))
-    value = _hard_to_tell_apart(spec, fill, value)
-    if "vary" in fill.parameters:
-        value = _varied(spec, fill, value)
-    if "slices" in fill.parameters:
-        value = _with_other_slices(spec, fill, value)
-    if "exchange" in fill.parameters:
-        at = int(_number(spec, fill, "exchange"))
-        if not 0 <= at < value.numel() - 1:
-            raise _unfit(spec, "exchange", at, f"a place before the last of {value.numel()}")
-        before, pair = value.reshape(-1), value.contiguous().clone().view(-1)
-        pair[at : at + 1], pair[at + 1 : at + 2] = before[at + 1 : at + 2], before[at : at + 1]
-        value = pair.view(value.shape)
-    if "spoil" in fill.parameters:
-        value = _spoiled(spec, fill, value)
+    for name, transform in _TRANSFORMS.items():
+        if name in fill.parameters:
+            value = transform(spec, fill, value)
     value = value.contiguous()
     return value if value.dtype is drawn_as else value.view(drawn_as)
-
-
-def _hard_to_tell_apart(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
-    """Return the tensor under `grid`, `reorder` and `negate`."""
-    if "grid" in fill.parameters and _is_finite(value):
-        exponent = math.frexp(float(value.abs().max()))[1]
-        scale = 2.0 ** (int(_number(spec, fill, "grid")) - exponent)
-        units = value.double() * scale
-        low, high = float(units.min().ceil()), float(units.max().floor())
-        if low < high:  # within the range that the values have, which may be a legal one
-            value = (units.trunc().clamp(low, high) / scale).to(value.dtype)
-    if "reorder" in fill.parameters:
-        generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "reorder")))
-        # Floats of 8 bits cannot be indexed everywhere: they move as bytes.
-        narrow = value.dtype.itemsize == 1
-        flat = (value.contiguous().view(torch.uint8) if narrow else value).reshape(-1)
-        places = torch.arange(flat.numel())
-        middle = places[_middle(value)]
-        places[_middle(value)] = middle[torch.randperm(len(middle), generator=generator)]
-        moved = flat[places.to(flat.device)]
-        value = (moved.view(value.dtype) if narrow else moved).reshape(value.shape)
-    if "negate" in fill.parameters and (
-        _is_finite(value) and bool((value > 0).any()) and bool((value < 0).any())
-    ):
-        generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "negate")))
-        signs = torch.ones(value.numel(), dtype=value.dtype)
-        signs[_middle(value)] -= 2 * torch.randint(2, (value.numel(),), generator=generator)[
-            _middle(value)
-        ].to(value.dtype)
-        value = value * signs.reshape(value.shape).to(value.device)
-    return value
-
-
-def _spoiled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with one number at some places of the flat tensor."""
-    places, with_ = fill.parameters["spoil"], fill.parameters.get("spoil_with")
-    number = float("nan") if with_ == "nan" else _number(spec, fill, "spoil_with")
-    if not isinstance(places, tuple) or not all(0 <= p < value.numel() for p in places):
-        raise _unfit(spec, "spoil", places, f"places within {value.numel()} elements")
-    flat = value.reshape(-1).clone()
-    at = torch.tensor([int(p) for p in places], device=value.device)
-    if value.dtype.itemsize == 1 and value.dtype.is_floating_point:
-        # Floats of 8 bits cannot be indexed everywhere: they are written as bytes.
-        code = torch.tensor([number], device=value.device).to(value.dtype).view(torch.uint8)
-        flat.view(torch.uint8)[at] = code
-    else:
-        flat[at] = number if value.is_floating_point() else int(number)
-    return flat.reshape(value.shape)
-
-
-_ENDS = 8  # elements at either end that stay where a tensor is reordered; fewer of a small one
-
-
-def _middle(value: torch.Tensor) -> slice:
-    """Return the places of the flat tensor that are not at its ends."""
-    ends = min(_ENDS, value.numel() // 4)
-    return slice(ends, value.numel() - ends)
-
-
-def _is_finite(value: torch.Tensor) -> bool:
-    if not value.is_floating_point() or value.dtype.itemsize == 1 or not value.numel():
-        return False
-    return bool(value.isfinite().all())
 
 
 def _taken(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw) -> torch.Tensor:
@@ -177,6 +82,32 @@ def _taken(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw) -
     return base.index_select(spec.shape.index(axis), index)
 
 
+@row(_TRANSFORMS, "part")
+def _part(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator(device="cpu")  # so that every device splits alike
+    generator.manual_seed(int(_number(spec, fill, "part_seed")))
+    first = torch.rand(value.shape, generator=generator) < 0.5
+    kept = first if _number(spec, fill, "part") == 0 else ~first
+    return torch.where(kept.to(value.device), value, torch.zeros((), dtype=value.dtype))
+
+
+@row(_TRANSFORMS, "scale_by")
+def _scaled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    return (value.double() * _number(spec, fill, "scale_by")).to(value.dtype)
+
+
+@row(_TRANSFORMS, "shift")
+def _shifted(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    amount, dimension = _number(spec, fill, "shift"), int(_number(spec, fill, "shift_axis"))
+    if not 0 <= dimension < value.dim():
+        raise _unfit(spec, "shift_axis", dimension, f"a dimension of {spec.shape}")
+    shape = [1 if d == dimension else size for d, size in enumerate(value.shape)]
+    count = torch.Size(shape).numel()
+    signs = 1 - 2 * (torch.arange(count, device=value.device) % 2)
+    return (value.double() + amount * signs.reshape(shape)).to(value.dtype)
+
+
+@row(_TRANSFORMS, "roll_slices")
 def _rolled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     dim = int(_number(spec, fill, "roll_slices"))
     if not 0 <= dim < value.dim():
@@ -193,20 +124,7 @@ def _rolled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     return rolled.view(value.dtype) if narrow else rolled
 
 
-def _with_other_slices(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
-    places, dim = fill.parameters["slices"], int(_number(spec, fill, "slices_axis"))
-    if not 0 <= dim < value.dim():
-        raise _unfit(spec, "slices_axis", dim, f"a dimension of {spec.shape}")
-    if not isinstance(places, tuple) or not all(0 <= p < value.shape[dim] for p in places):
-        raise _unfit(spec, "slices", places, f"places within {value.shape[dim]} slices")
-    seed = int(_number(spec, fill, "slices_seed"))
-    chosen = torch.zeros(value.shape[dim], dtype=torch.bool)
-    chosen[torch.tensor([int(place) for place in places])] = True
-    shape = [-1 if d == dim else 1 for d in range(value.dim())]
-    other = _others(value, torch.Generator(device="cpu").manual_seed(seed))
-    return torch.where(chosen.reshape(shape).to(value.device), other, value)
-
-
+@row(_TRANSFORMS, "mirror")
 def _mirrored(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     dims, by = fill.parameters["mirror"], _number(spec, fill, "mirror_by")
     if not isinstance(dims, tuple) or not all(0 <= dim < value.dim() for dim in dims):
@@ -219,6 +137,66 @@ def _mirrored(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor
     return value
 
 
+@row(_TRANSFORMS, "permute")
+def _permuted(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "permute")))
+    order = torch.randperm(value.shape[-1], generator=generator)
+    return value.index_select(value.dim() - 1, order.to(value.device))
+
+
+@row(_TRANSFORMS, "grid")
+def _on_grid(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    if not _is_finite(value):
+        return value
+    exponent = math.frexp(float(value.abs().max()))[1]
+    scale = 2.0 ** (int(_number(spec, fill, "grid")) - exponent)
+    units = value.double() * scale
+    low, high = float(units.min().ceil()), float(units.max().floor())
+    if low >= high:  # no two points within the range that the values have, which may be legal alone
+        return value
+    return (units.trunc().clamp(low, high) / scale).to(value.dtype)
+
+
+_ENDS = 8  # elements at either end that stay where a tensor is reordered; fewer of a small one
+
+
+def _middle(value: torch.Tensor) -> slice:
+    """Return the places of the flat tensor that are not at its ends."""
+    ends = min(_ENDS, value.numel() // 4)
+    return slice(ends, value.numel() - ends)
+
+
+@row(_TRANSFORMS, "reorder")
+def _reordered(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "reorder")))
+    # Floats of 8 bits cannot be indexed everywhere: they move as bytes.
+    narrow = value.dtype.itemsize == 1
+    flat = (value.contiguous().view(torch.uint8) if narrow else value).reshape(-1)
+    places = torch.arange(flat.numel())
+    middle = places[_middle(value)]
+    places[_middle(value)] = middle[torch.randperm(len(middle), generator=generator)]
+    moved = flat[places.to(flat.device)]
+    return (moved.view(value.dtype) if narrow else moved).reshape(value.shape)
+
+
+@row(_TRANSFORMS, "negate")
+def _negated(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    if not (_is_finite(value) and bool((value > 0).any()) and bool((value < 0).any())):
+        return value
+    generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "negate")))
+    signs = torch.ones(value.numel(), dtype=value.dtype)
+    turned = torch.randint(2, (value.numel(),), generator=generator)[_middle(value)]
+    signs[_middle(value)] -= 2 * turned.to(value.dtype)
+    return value * signs.reshape(value.shape).to(value.device)
+
+
+def _is_finite(value: torch.Tensor) -> bool:
+    if not value.is_floating_point() or value.dtype.itemsize == 1 or not value.numel():
+        return False
+    return bool(value.isfinite().all())
+
+
+@row(_TRANSFORMS, "vary")
 def _varied(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     by = _number(spec, fill, "vary")
     seed = int(_number(spec, fill, "vary_seed"))
@@ -243,6 +221,49 @@ def _varied(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
         around = torch.where(double == 0, here, double * (1.0 + here))
         made[start : start + _DRAWN].copy_(around)
     return made.reshape(value.shape)
+
+
+@row(_TRANSFORMS, "slices")
+def _with_other_slices(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    places, dim = fill.parameters["slices"], int(_number(spec, fill, "slices_axis"))
+    if not 0 <= dim < value.dim():
+        raise _unfit(spec, "slices_axis", dim, f"a dimension of {spec.shape}")
+    if not isinstance(places, tuple) or not all(0 <= p < value.shape[dim] for p in places):
+        raise _unfit(spec, "slices", places, f"places within {value.shape[dim]} slices")
+    seed = int(_number(spec, fill, "slices_seed"))
+    chosen = torch.zeros(value.shape[dim], dtype=torch.bool)
+    chosen[torch.tensor([int(place) for place in places])] = True
+    shape = [-1 if d == dim else 1 for d in range(value.dim())]
+    other = _others(value, torch.Generator(device="cpu").manual_seed(seed))
+    return torch.where(chosen.reshape(shape).to(value.device), other, value)
+
+
+@row(_TRANSFORMS, "exchange")
+def _exchanged(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    at = int(_number(spec, fill, "exchange"))
+    if not 0 <= at < value.numel() - 1:
+        raise _unfit(spec, "exchange", at, f"a place before the last of {value.numel()}")
+    before, pair = value.reshape(-1), value.contiguous().clone().view(-1)
+    pair[at : at + 1], pair[at + 1 : at + 2] = before[at + 1 : at + 2], before[at : at + 1]
+    return pair.view(value.shape)
+
+
+@row(_TRANSFORMS, "spoil")
+def _spoiled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    """Return the tensor with one number at some places of the flat tensor."""
+    places, with_ = fill.parameters["spoil"], fill.parameters.get("spoil_with")
+    number = float("nan") if with_ == "nan" else _number(spec, fill, "spoil_with")
+    if not isinstance(places, tuple) or not all(0 <= p < value.numel() for p in places):
+        raise _unfit(spec, "spoil", places, f"places within {value.numel()} elements")
+    flat = value.reshape(-1).clone()
+    at = torch.tensor([int(p) for p in places], device=value.device)
+    if value.dtype.itemsize == 1 and value.dtype.is_floating_point:
+        # Floats of 8 bits cannot be indexed everywhere: they are written as bytes.
+        code = torch.tensor([number], device=value.device).to(value.dtype).view(torch.uint8)
+        flat.view(torch.uint8)[at] = code
+    else:
+        flat[at] = number if value.is_floating_point() else int(number)
+    return flat.reshape(value.shape)
 
 
 # Elements of which a CPU draws changes, that larger tensors repeat: a minute and tens of GiB for

@@ -241,7 +241,14 @@ class Cases:
         if not aside:
             return
         for scale in _QUIETER:
-            accepted = self.learning.settle(self._scaled(numeric[0], scale))
+            case = numeric[0]
+            fills = dict(case.fills)
+            for spec in tensor_inputs(self.domain.problem):
+                domain = spec.domain
+                if isinstance(domain, Real) and domain.high is None and domain.low in (None, 0.0):
+                    fills[spec.name] = with_parameters(own_fill(case, spec), {"scale_by": scale})
+            label = f"{case.label}, {scale:g} times as large"
+            accepted = self.learning.settle(dataclasses.replace(case, label=label, fills=fills))
             if accepted is not None and not aside & self._set_aside(accepted):
                 self.learning.replan(Quieter(case=accepted))
                 return
@@ -397,16 +404,6 @@ class Cases:
         taken = {*case.fills, *(domain.problem.state if own else ())}
         free = {name: fill for name, fill in domain.varied.items() if name not in taken}
         return dataclasses.replace(case, fills={**case.fills, **free})
-
-    def _scaled(self, case: Case, scale: float) -> Case:
-        """Return a case with every floating input that no bound keeps up multiplied by `scale`."""
-        fills = dict(case.fills)
-        for spec in tensor_inputs(self.domain.problem):
-            domain = spec.domain
-            if isinstance(domain, Real) and domain.high is None and domain.low in (None, 0.0):
-                fills[spec.name] = with_parameters(own_fill(case, spec), {"scale_by": scale})
-        label = f"{case.label}, {scale:g} times as large"
-        return dataclasses.replace(case, label=label, fills=fills)
 
     def _set_aside(self, case: Case) -> frozenset[str]:
         """Return the outputs that truth decides nothing about on a case; none that is refused."""

@@ -92,23 +92,21 @@ def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, 
         "executionSuccessful": all(judged.verdict is not None for judged in trials),
         "toolExecutionNotifications": notifications,
     }
+    # How far each trial looked, by its candidate
+    scopes = {
+        one_line(verdict.candidate, limit=200): list(words.scope_told(verdict))
+        for verdict in (judged.verdict for judged in trials)
+        if verdict is not None
+    }
     run = {
         "tool": {"driver": driver},
         "automationDetails": {"id": "cuassay/"},
         "columnKind": "unicodeCodePoints",
         "invocations": [invocation],
-        "properties": {"scope": {name: lines for name, lines in map(_scope, trials) if lines}},
+        "properties": {"scope": {name: lines for name, lines in scopes.items() if lines}},
         "results": results[:RESULTS],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _scope(judged: Judged) -> tuple[str, list[str]]:
-    """Return a candidate's name and how far its trial looked."""
-    verdict = judged.verdict
-    if verdict is None:
-        return "", []
-    return one_line(verdict.candidate, limit=200), list(words.scope_told(verdict))
 
 
 def _results(

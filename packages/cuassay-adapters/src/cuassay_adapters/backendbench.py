@@ -93,7 +93,18 @@ def _judged(
         names = [f"x{n}" for n in range(len(calls[0][0]))]
         reference = _reference(op, names, calls[0][1])
         examples = [dict(zip(names, args, strict=True)) | kwargs for args, kwargs in calls]
-        problem, candidate = prepare(_place(impl), reference, examples)
+        # The problem is judged with FILE::FUNCTION, which a backend has loaded from a file.
+        try:
+            file = inspect.getsourcefile(inspect.unwrap(impl))
+        except TypeError:
+            file = None
+        name = getattr(impl, "__name__", "")
+        if file is None or not Path(file).is_file() or not name.isidentifier():
+            raise UsageError(
+                f"the implementation {impl!r} has no source file: cuassay judges kernels that a "
+                "backend loads from files, such as DirectoryBackend's"
+            )
+        problem, candidate = prepare(f"{file}::{name}", reference, examples)
         result = verify(candidate, problem, **options)
     except CuassayError as error:
         return CorrectnessTestResult(
@@ -145,18 +156,3 @@ def _reference(op: Any, names: Sequence[str], kwargs: Mapping[str, Any]) -> Any:
     linecache.checkcache(str(file))
     sys.modules[module.__name__] = module  # the function's source is looked up by its module
     return module.reference
-
-
-def _place(impl: Any) -> str:
-    """Return FILE::FUNCTION of an implementation that a backend loaded from a file."""
-    try:
-        file = inspect.getsourcefile(inspect.unwrap(impl))
-    except TypeError:
-        file = None
-    name = getattr(impl, "__name__", "")
-    if file is None or not Path(file).is_file() or not name.isidentifier():
-        raise UsageError(
-            f"the implementation {impl!r} has no source file: cuassay judges kernels that a "
-            "backend loads from files, such as DirectoryBackend's"
-        )
-    return f"{file}::{name}"

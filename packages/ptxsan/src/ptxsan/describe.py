@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeAlias
 
 from ptxsan import asynchronous, blind, isa, printed, roles, tensor_findings
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
@@ -37,6 +38,43 @@ def records(state: LaunchState) -> Iterator[Record]:
         yield dataclasses.replace(record, kind=record.kind & ~L.INSIDE)
 
 
+_UNINITIALISED = {
+    L.K_UNINIT: "computes with memory that nobody wrote",
+    L.K_POISON_BRANCH: "is decided by memory that nobody wrote",
+    L.K_POISON_ADDRESS: "uses an address that depends on memory that nobody wrote",
+    L.K_POISON_STORE: "stores a value that depends on memory that nobody wrote",
+}
+_ODD: dict[int, tuple[Kind, str]] = {
+    L.K_TRAP: (Kind.TRAP, "was reached"),
+    L.K_COUNTS: (Kind.DIVERGENT_BARRIER, "names another number of threads than others at it"),
+    L.K_TWICE: (Kind.DIVERGENT_BARRIER, "is reached twice by one thread before it opens"),
+    L.K_BAD_FREE: (Kind.INVALID_FREE, "frees an address that malloc did not return"),
+    L.K_FREED_TWICE: (Kind.INVALID_FREE, "frees memory that was freed before"),
+    L.K_NO_TEXTURE: (Kind.OUT_OF_BOUNDS, "uses a handle of no texture or surface"),
+    L.K_SURFACE: (Kind.OUT_OF_BOUNDS, "accesses a surface outside of it"),
+    L.K_SURFACE_ALIGNMENT: (
+        Kind.MISALIGNED, "accesses a surface at an x that is no multiple of its bytes"
+    ),
+}  # fmt: skip
+_WAITS = {
+    L.K_DIVERGENT_BARRIER: Kind.DIVERGENT_BARRIER,
+    L.K_DIVERGENT_COLLECTIVE: Kind.DIVERGENT_COLLECTIVE,
+    L.K_DEADLOCK: Kind.DEADLOCK,
+}
+_Describe: TypeAlias = "Callable[[Describer, Record], MachineFinding | None]"
+_OF: dict[int, _Describe] = {}  # who describes a kind of record
+
+
+def _of(*kinds: int) -> Callable[[_Describe], _Describe]:
+    """Let the method below describe records of these kinds."""
+
+    def enter(method: _Describe) -> _Describe:
+        _OF.update(dict.fromkeys(kinds, method))
+        return method
+
+    return enter
+
+
 class Describer:
     """Turns records of one launch into findings.
 
@@ -59,54 +97,49 @@ class Describer:
 
     def finding(self, one: Record) -> MachineFinding | None:
         """Return the finding of a record; None for a mere suspicion."""
-        if one.kind in (
-            L.K_BOUNDS, L.K_MISALIGNED, L.K_READ_ONLY, L.K_EXITED_SHARED, L.K_FREED, L.K_PEER
-        ):  # fmt: skip
-            return self._memory(one)
-        if one.kind == L.K_RACE:
-            return self._race(one)
-        if one.kind in (L.K_UNORDERED, L.K_ACQUIRE):
-            return self._strong(one)
-        if one.kind in _UNINITIALISED:
-            found = self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
-            if not one.copies_pending:
-                return found
-            hint, wait = self._copy_hint(one)
-            text = f"{found.text}; copies by cp.async were pending{hint}"
-            return dataclasses.replace(found, text=text, accesses=(*found.accesses, *wait))
-        if one.kind == L.K_ASSERT:
-            said = printed.assertion(self._state, one.extra - 1)
-            found = self._plain(one, Kind.ASSERT, "")
-            return dataclasses.replace(found, text=f"assertion failed: {said}")
-        if one.kind in _STOPS:
-            kind, text = _STOPS[one.kind]
-            return self._plain(one, kind, text)
-        if one.kind in _ODD:
-            kind, text = _ODD[one.kind]
-            return self._plain(one, kind, text)
-        if one.kind in asynchronous.KINDS:
-            return self._asynchronous(one)
-        if one.kind in tensor_findings.KINDS:
-            return self._tensor(one)
-        return self._waiting(one)
+        describe = _OF.get(one.kind)
+        if describe is not None:
+            return describe(self, one)
+        plain = _ODD.get(one.kind)
+        return None if plain is None else self._plain(one, *plain)
 
-    def _waiting(self, one: Record) -> MachineFinding | None:
-        """Return the finding of a record about threads that wait for others."""
-        if one.kind == L.K_SPIN:
-            return self._spin(one)
-        if one.kind in _WAITS:
-            return self._wait(one)
-        if one.kind == L.K_ENDED_BEFORE:
-            return self._ended_before(one)
-        return None
+    @_of(*_UNINITIALISED)
+    def _uninitialised(self, one: Record) -> MachineFinding:
+        found = self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
+        if not one.copies_pending:
+            return found
+        hint, wait = self._copy_hint(one)
+        text = f"{found.text}; copies by cp.async were pending{hint}"
+        return dataclasses.replace(found, text=text, accesses=(*found.accesses, *wait))
 
-    def _asynchronous(self, one: Record) -> MachineFinding:
-        """Return a finding about mbarriers, copies in flight or clusters (asynchronous.py)."""
-        first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
-        accesses = [first]
+    @_of(L.K_ASSERT)
+    def _assertion(self, one: Record) -> MachineFinding:
+        said = printed.assertion(self._state, one.extra - 1)
+        found = self._plain(one, Kind.ASSERT, "")
+        return dataclasses.replace(found, text=f"assertion failed: {said}")
+
+    @_of(*tensor_findings.KINDS)
+    def _tensor(self, one: Record) -> MachineFinding:
+        """Return a finding about tensor memory (tensor_findings.py)."""
+        accesses = self._both(one)
+        kind, severity, text = tensor_findings.describe(one, tuple(accesses))
+        return MachineFinding(
+            kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
+            space="tensor",
+        )  # fmt: skip
+
+    def _both(self, one: Record) -> list[Access]:
+        """Return the access of a record, and the other one that it names."""
+        accesses = [self._access(self._instruction(one.site).opcode, one.site, one.gid)]
         if one.other_site != _NOBODY:
             opcode = self._instruction(one.other_site).opcode
             accesses.append(self._access(opcode, one.other_site, one.other_gid))
+        return accesses
+
+    @_of(*asynchronous.KINDS)
+    def _asynchronous(self, one: Record) -> MachineFinding:
+        """Return a finding about mbarriers, copies in flight or clusters (asynchronous.py)."""
+        accesses = self._both(one)
         name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
         kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
         if one.kind == L.K_IN_FLIGHT and one.other_site != _NOBODY:
@@ -129,22 +162,7 @@ class Describer:
             address=one.address or None,
         )  # fmt: skip
 
-    def _tensor(self, one: Record) -> MachineFinding:
-        """Return a finding about tensor memory (tensor_findings.py)."""
-        accesses = [self._access(self._instruction(one.site).opcode, one.site, one.gid)]
-        if one.other_site != _NOBODY:
-            opcode = self._instruction(one.other_site).opcode
-            accesses.append(self._access(opcode, one.other_site, one.other_gid))
-        kind, severity, text = tensor_findings.describe(one, tuple(accesses))
-        return MachineFinding(
-            kind=kind,
-            severity=severity,
-            text=text,
-            accesses=tuple(accesses),
-            count=one.count,
-            space="tensor",
-        )
-
+    @_of(L.K_BOUNDS, L.K_MISALIGNED, L.K_READ_ONLY, L.K_EXITED_SHARED, L.K_FREED, L.K_PEER)
     def _memory(self, one: Record) -> MachineFinding:
         if one.allocation == _NOBODY:
             allocation = "", 0, 0
@@ -220,6 +238,7 @@ class Describer:
         name = source_name(below[-1].name)
         return f"shared variable '{name}'", place - below[-1].address
 
+    @_of(L.K_RACE)
     def _race(self, one: Record) -> MachineFinding:
         name, offset = self._place(one)
         site = self._memory_site(one.other_site)
@@ -286,6 +305,7 @@ class Describer:
             return False
         return roles.is_replicated(self._program, sites[L.READ], sites[L.ATOMIC])
 
+    @_of(L.K_UNORDERED, L.K_ACQUIRE)
     def _strong(self, one: Record) -> MachineFinding | None:
         """A pair that is no data race by PTX's memory model, or is one for want of a fence."""
         name, offset = self._place(one)
@@ -344,6 +364,7 @@ class Describer:
             count=one.count, address=one.address or None,
         )  # fmt: skip
 
+    @_of(*_WAITS)
     def _wait(self, one: Record) -> MachineFinding:
         kind = _WAITS[one.kind]
         first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
@@ -368,6 +389,7 @@ class Describer:
             kind=kind, severity=Severity.WRONG, text=text, accesses=tuple(accesses), count=one.count
         )
 
+    @_of(L.K_SPIN)
     def _spin(self, one: Record) -> MachineFinding:
         """A thread that goes round in a loop for ever, with one of another block that does too."""
         first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
@@ -386,15 +408,6 @@ class Describer:
         ended = self._state.get32(L.BLOCKS_DONE)
         blocks = math.prod(self._launch.grid)
         text += f"; {one.extra} of {blocks} blocks wait, {ended} have ended: nobody will change it"
-        text += self._progress()
-        return MachineFinding(
-            kind=Kind.DEADLOCK, severity=Severity.WRONG, text=text, accesses=tuple(accesses),
-            space=_SPACES[one.space - 1] if name else "", address=one.address or None,
-            allocation=name, offset=offset if name else None,
-        )  # fmt: skip
-
-    def _progress(self) -> str:
-        """Return how far each of several devices has come."""
         said = []
         for device in sorted({one.device for one in self._launch.parts}):
             own = [
@@ -405,10 +418,16 @@ class Describer:
             if not left or left[0].launch is None:
                 said.append(f"all launches of device {device} have ended")
             elif len(own) > 1:
-                name = source_name(left[0].launch.kernel)
-                said.append(f"device {device} is in launch {left[0].number}, {name}")
-        return f" ({'; '.join(said)})" if said else ""
+                kernel = source_name(left[0].launch.kernel)
+                said.append(f"device {device} is in launch {left[0].number}, {kernel}")
+        text += f" ({'; '.join(said)})" if said else ""
+        return MachineFinding(
+            kind=Kind.DEADLOCK, severity=Severity.WRONG, text=text, accesses=tuple(accesses),
+            space=_SPACES[one.space - 1] if name else "", address=one.address or None,
+            allocation=name, offset=offset if name else None,
+        )  # fmt: skip
 
+    @_of(L.K_ENDED_BEFORE)
     def _ended_before(self, one: Record) -> MachineFinding:
         """A barrier that opens without threads that have ended: PTX lets it, CUDA C++ does not."""
         first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
@@ -447,33 +466,6 @@ class Describer:
             launch=part.number if part else 0,
             kernel=source_name(part.launch.kernel) if part and part.launch else "",
         )
-
-
-_UNINITIALISED = {
-    L.K_UNINIT: "computes with memory that nobody wrote",
-    L.K_POISON_BRANCH: "is decided by memory that nobody wrote",
-    L.K_POISON_ADDRESS: "uses an address that depends on memory that nobody wrote",
-    L.K_POISON_STORE: "stores a value that depends on memory that nobody wrote",
-}
-_STOPS = {
-    L.K_TRAP: (Kind.TRAP, "was reached"),
-}
-_ODD: dict[int, tuple[Kind, str]] = {
-    L.K_COUNTS: (Kind.DIVERGENT_BARRIER, "names another number of threads than others at it"),
-    L.K_TWICE: (Kind.DIVERGENT_BARRIER, "is reached twice by one thread before it opens"),
-    L.K_BAD_FREE: (Kind.INVALID_FREE, "frees an address that malloc did not return"),
-    L.K_FREED_TWICE: (Kind.INVALID_FREE, "frees memory that was freed before"),
-    L.K_NO_TEXTURE: (Kind.OUT_OF_BOUNDS, "uses a handle of no texture or surface"),
-    L.K_SURFACE: (Kind.OUT_OF_BOUNDS, "accesses a surface outside of it"),
-    L.K_SURFACE_ALIGNMENT: (
-        Kind.MISALIGNED, "accesses a surface at an x that is no multiple of its bytes"
-    ),
-}  # fmt: skip
-_WAITS = {
-    L.K_DIVERGENT_BARRIER: Kind.DIVERGENT_BARRIER,
-    L.K_DIVERGENT_COLLECTIVE: Kind.DIVERGENT_COLLECTIVE,
-    L.K_DEADLOCK: Kind.DEADLOCK,
-}
 
 
 def _place(access: Access) -> str:

@@ -166,7 +166,19 @@ def _one(
     elif row.calls:
         _call(module, instruction, flat, stack)
     elif isa.works_on_pairs(instruction):
-        flat.body.extend(_singles(instruction, flat))
+        halves: list[Vector] = []
+        for place in range(len(instruction.operands)):
+            registers = [f"%=half{place}.{half}" for half in (0, 1)]
+            flat.registers |= dict.fromkeys(registers, "f32")
+            halves.append(Vector(tuple(map(Register, registers))))
+        moves = [
+            isa.move(instruction, "b64", to, source)
+            for to, source in zip(halves[1:], instruction.operands[1:], strict=True)
+        ]
+        for half in (0, 1):
+            moves.append(isa.single(instruction, *(one.items[half] for one in halves)))
+        moves.append(isa.move(instruction, "b64", instruction.operands[0], halves[0]))
+        flat.body.extend(moves)
     elif isa.takes_the_extreme_of_three(instruction):
         to, first, second, third = instruction.operands
         flat.body.append(isa.single(instruction, to, first, second))
@@ -188,23 +200,6 @@ def _one(
         flat.body.extend(found)
     else:
         flat.body.append(instruction)
-
-
-def _singles(instruction: Instruction, flat: Flat) -> list[Instruction]:
-    """Take the operands of an instruction on pairs apart, and put its results together."""
-    halves: list[Vector] = []
-    for number in range(len(instruction.operands)):
-        names = [f"%=half{number}.{half}" for half in (0, 1)]
-        flat.registers |= dict.fromkeys(names, "f32")
-        halves.append(Vector(tuple(map(Register, names))))
-    found = [
-        isa.move(instruction, "b64", to, source)
-        for to, source in zip(halves[1:], instruction.operands[1:], strict=True)
-    ]
-    for half in (0, 1):
-        found.append(isa.single(instruction, *(one.items[half] for one in halves)))
-    found.append(isa.move(instruction, "b64", instruction.operands[0], halves[0]))
-    return found
 
 
 def _is_passed(instruction: Instruction) -> bool:

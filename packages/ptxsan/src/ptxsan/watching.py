@@ -86,7 +86,12 @@ def fill(state: LaunchState, suspects: list[Record], places: list[Contexts]) -> 
     wanted: set[int] = set()
     for one in suspects:
         if one.space == L.S_GLOBAL:
-            wanted.add(_global_granule(state, one))
+            found = state.holding(one.address)
+            table = next(
+                array for array in state.keep if array.ctypes.data == state.get64(L.ALLOCATIONS)
+            )
+            shift = int(struct.unpack_from("<I", table.data, L.A_SHIFT)[0])
+            wanted.add(int(found.meta.ctypes.data) + 16 * ((one.address - found.base) >> shift))
         else:
             wanted.update(_shared_granules(state, one, places))
     table = np.zeros(L.W_TABLE + 16 * _SLOTS, np.uint8)
@@ -100,13 +105,6 @@ def fill(state: LaunchState, suspects: list[Record], places: list[Contexts]) -> 
         struct.pack_into("<Q", table.data, L.W_TABLE + 16 * at, place)
     state.keep.append(nodes)
     state.table(L.WATCH, table)
-
-
-def _global_granule(state: LaunchState, one: Record) -> int:
-    found = state.holding(one.address)
-    table = next(array for array in state.keep if array.ctypes.data == state.get64(L.ALLOCATIONS))
-    shift = int(struct.unpack_from("<I", table.data, L.A_SHIFT)[0])
-    return int(found.meta.ctypes.data) + 16 * ((one.address - found.base) >> shift)
 
 
 def _shared_granules(state: LaunchState, one: Record, places: list[Contexts]) -> Iterator[int]:

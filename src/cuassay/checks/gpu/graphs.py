@@ -80,7 +80,25 @@ class Graph001(Check):
         """Yield one shape, then two shapes in turn, then other scalars."""
         base = with_scalars(trial, trial.cases("small")[0])
         others = other_values(trial, base, _REPLAYS - 1, purpose=self.code)
-        yield _one(base, others)
+        steps: list[Step] = [
+            Allocate(slot="a", case=0),
+            Call(slot="a", result="plain"),
+            ReadResult(result="plain"),
+            Capture(slot="a", graph="g"),
+            Call(slot="a", result="after"),
+            ReadResult(result="after"),
+        ]
+        for number in range(1 + len(others)):
+            steps += [
+                Refill(slot="a", case=number),
+                PoisonFreed(),
+                Replay(graph="g", result=f"replay{number}"),
+                ReadResult(result=f"replay{number}"),
+            ]
+        steps += [Call(slot="a", result="last"), ReadResult(result="last")]
+        yield Scenario(
+            label=GraphTrying.VALUES, cases=(base, *others), steps=tuple(steps), fresh=True
+        )
         for case in trial.cases("shapes"):
             if case.in_domain and dict(case.axes) != dict(base.axes) and min(case.axes.values()):
                 yield _two(base, placed(others[0], case.axes))
@@ -176,26 +194,6 @@ class Graph001(Check):
             condition="graphs: not captured in CUDA graphs",
             **measured(found, read.case),
         )
-
-
-def _one(base: Case, others: Sequence[Case]) -> Scenario:
-    steps: list[Step] = [
-        Allocate(slot="a", case=0),
-        Call(slot="a", result="plain"),
-        ReadResult(result="plain"),
-        Capture(slot="a", graph="g"),
-        Call(slot="a", result="after"),
-        ReadResult(result="after"),
-    ]
-    for number in range(1 + len(others)):
-        steps += [
-            Refill(slot="a", case=number),
-            PoisonFreed(),
-            Replay(graph="g", result=f"replay{number}"),
-            ReadResult(result=f"replay{number}"),
-        ]
-    steps += [Call(slot="a", result="last"), ReadResult(result="last")]
-    return Scenario(label=GraphTrying.VALUES, cases=(base, *others), steps=tuple(steps), fresh=True)
 
 
 def _other_scalars(pairs: Sequence[tuple[Case, Case]]) -> Scenario:

@@ -79,26 +79,38 @@ def _laws(
         case RowsIndependent(axis=axis) | PrefixStable(axis=axis) if spec.shape.count(axis) == 1:
             yield from _selected(cases, spec, position, axis)
         case DuplicatesAgree(axis=axis) if spec.shape.count(axis) == 1:
-            for member, case in enumerate(cases):
-                yield from _copies(case, member, spec, position, axis)
+            along = spec.shape.index(axis)
+            for member, rows in enumerate(taken(case, axis) for case in cases):
+                if rows is not None:
+                    first = tuple(rows.index(row) for row in rows)
+                    own = Term(member=member, coefficient=-1.0, rows=first, axis=along)
+                    yield _equal(position, Term(member=member), own)
         case AdditiveOver(axis=axis, mean=mean) if axis not in spec.shape:
-            yield from _sum_of_parts(cases, position, axis, mean=mean)
-        case LinearIn():
-            yield from _linear(cases, position)
+            shares = {
+                member: case.axes[axis] / cases[0].axes[axis] if mean else 1.0
+                for member, case in enumerate(cases)
+                if taken(case, axis) is not None
+            }
+            parts = [Term(member=member, coefficient=-share) for member, share in shares.items()]
+            if len(parts) == 2:
+                yield Law(output=position, terms=(Term(member=0), *parts))
+        case LinearIn() if len(cases) == 4:
+            halves = (Term(member=1, coefficient=-1.0), Term(member=2, coefficient=-1.0))
+            yield Law(output=position, terms=(Term(member=0), *halves))
+            yield _equal(position, Term(member=3), Term(member=0, coefficient=-2.0))
         case Homogeneous(input=name, degree=degree):
             yield from _scaled(cases, position, name, by="scale_by", degree=degree)
         case ShiftInvariant(input=name):
             yield from _scaled(cases, position, name, by="shift", degree=0)
         case RowsSumToOne(axis=axis) if axis in spec.shape:
-            for member in range(len(cases)):
-                term = Term(member=member, summed=spec.shape.index(axis))
-                yield Law(output=position, terms=(term,), constant=1.0)
+            along = spec.shape.index(axis)
+            sums = [Term(member=member, summed=along) for member in range(len(cases))]
+            yield from (Law(output=position, terms=(term,), constant=1.0) for term in sums)
         case Conserves(input=name):
-            ones = [
-                m for m, c in enumerate(cases) if name in c.fills and c.fills[name].kind == "ones"
-            ]
-            for member in ones:
-                yield Law(output=position, terms=(Term(member=member),), constant=1.0)
+            fills = [case.fills.get(name) for case in cases]
+            ones = [m for m, fill in enumerate(fills) if fill is not None and fill.kind == "ones"]
+            totals = [Term(member=member) for member in ones]
+            yield from (Law(output=position, terms=(term,), constant=1.0) for term in totals)
 
 
 def _scaled(
@@ -123,35 +135,6 @@ def _selected(cases: Sequence[Case], spec: TensorSpec, position: int, axis: str)
         chosen = rows if axis in spec.shape else None
         base = Term(member=0, coefficient=-1.0, rows=chosen, axis=along)
         yield _equal(position, Term(member=member), base)
-
-
-def _copies(case: Case, member: int, spec: TensorSpec, position: int, axis: str) -> Iterator[Law]:
-    rows = taken(case, axis)
-    if rows is None:
-        return
-    first = tuple(rows.index(row) for row in rows)
-    along = spec.shape.index(axis)
-    own = Term(member=member, coefficient=-1.0, rows=first, axis=along)
-    yield _equal(position, Term(member=member), own)
-
-
-def _sum_of_parts(cases: Sequence[Case], position: int, axis: str, *, mean: bool) -> Iterator[Law]:
-    parts = [(m, case) for m, case in enumerate(cases) if taken(case, axis) is not None]
-    if len(parts) != 2:
-        return
-    whole = cases[0].axes[axis]
-    terms = [
-        Term(member=m, coefficient=-(case.axes[axis] / whole if mean else 1.0)) for m, case in parts
-    ]
-    yield Law(output=position, terms=(Term(member=0), *terms))
-
-
-def _linear(cases: Sequence[Case], position: int) -> Iterator[Law]:
-    if len(cases) != 4:
-        return
-    halves = (Term(member=1, coefficient=-1.0), Term(member=2, coefficient=-1.0))
-    yield Law(output=position, terms=(Term(member=0), *halves))
-    yield _equal(position, Term(member=3), Term(member=0, coefficient=-2.0))
 
 
 def _equal(position: int, first: Term, second: Term) -> Law:

@@ -61,6 +61,12 @@ def scope_of(
                 reason="needs an NVIDIA GPU",
             ),
         )
+    found = [elements(problem, workload_sizes(problem, one)) for one in problem.workloads]
+    tops = {axis.name: largest(problem, axis) for axis in problem.var_axes() if not axis.derived}
+    if problem.workloads and any(axis.declared for axis in problem.var_axes()):
+        sizes = try_sizes(problem, workload_sizes(problem, problem.workloads[0]), tops)
+        if sizes is not None and legal(problem, sizes):
+            found.append(elements(problem, sizes))
     return Scope(
         axes=tuple(
             AxisScope(
@@ -74,7 +80,7 @@ def scope_of(
             if not axis.derived
         ),
         values=max((elements(problem, sizes) for sizes in values), default=0),
-        wanted=max(_wanted(problem), default=0),
+        wanted=max(found, default=0),
         workloads=_workloads(trial, values, addresses, rule),
         families=families,
         launches_made=launches.made,
@@ -105,17 +111,6 @@ def _sizes(problem: Problem, cases: Iterable[Case]) -> list[dict[str, int]]:
     }
     found = (try_sizes(problem, base, dict(sizes)) for sizes in bound)
     return [sizes for sizes in found if sizes is not None]
-
-
-def _wanted(problem: Problem) -> list[int]:
-    """Return the elements of the listed calls and of one at the largest declared sizes."""
-    found = [elements(problem, workload_sizes(problem, one)) for one in problem.workloads]
-    tops = {axis.name: largest(problem, axis) for axis in problem.var_axes() if not axis.derived}
-    if problem.workloads and any(axis.declared for axis in problem.var_axes()):
-        sizes = try_sizes(problem, workload_sizes(problem, problem.workloads[0]), tops)
-        if sizes is not None and legal(problem, sizes):
-            found.append(elements(problem, sizes))
-    return found
 
 
 def _workloads(

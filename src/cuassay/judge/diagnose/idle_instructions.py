@@ -10,6 +10,7 @@ kernels what `judge.decide.exchanges` is to Python.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -46,14 +47,11 @@ def idle_instructions(
     machine = trial.machine
     if machine is None or machine.absent:
         return ()
-    limit_s, spent_s = trial.effort.idle_instructions_s, 0.0
-    left: dict[str, InstructionEdit] | None = None
-    calls, cut = 0, False
+    limit_s, spent_s, cut = trial.effort.idle_instructions_s, 0.0, False
+    met: dict[str, InstructionEdit] = {}
+    calls, needed = Counter[str](), set[str]()
     for case in judged_cases(trial, checked)[0]:
-        if left == {}:
-            return ()
         if spent_s >= limit_s:
-            cut = cut or calls < _LEAST_CALLS
             break
         if elements(trial.problem, case.axes) > _ELEMENTS:
             continue
@@ -62,30 +60,20 @@ def idle_instructions(
             if call is None:
                 continue
             found = edited_calls(
-                trial,
-                machine,
-                call,
-                near=None,
-                limit_s=limit_s - spent_s,
-                keys=None if left is None else [*left],
-                leaving_out=True,
+                trial, machine, call, near=None, limit_s=limit_s - spent_s, leaving_out=True
             )
         except (CuassayError, RuntimeError, ValueError):
             continue
-        if found.refused:
-            continue
-        calls, cut, spent_s = calls + 1, cut or found.cut, spent_s + found.spent_s
-        idle = {edit.key for edit in found.same}
-        idle |= {one.edit.key for one in found.calls if is_right(trial, call, one)}
-        if left is None:
-            tried = [*found.same, *(one.edit for one in found.calls)]
-            left = {edit.key: edit for edit in tried if edit.key in idle}
-        else:
-            # What a call does not run, or a compiler left out, says nothing.
-            wrong = {one.edit.key for one in found.calls} - idle
-            left = {k: edit for k, edit in left.items() if k not in wrong | set(found.broken)}
-    named = tuple(_named(candidate, [*(left or {}).values()])) if calls >= _LEAST_CALLS else ()
-    if cut:
+        spent_s, cut = spent_s + found.spent_s, cut or found.cut
+        # A compiler makes other instructions for other sizes: each has calls of its own.
+        tried = {edit.key: edit for edit in (*found.same, *(one.edit for one in found.calls))}
+        met |= tried
+        calls.update(tried.keys())
+        needed.update(found.broken)
+        needed.update(one.edit.key for one in found.calls if not is_right(trial, call, one))
+    idle = [edit for key, edit in met.items() if key not in needed and calls[key] >= _LEAST_CALLS]
+    named = tuple(_named(candidate, idle))
+    if cut and (not calls or max(calls.values()) < _LEAST_CALLS):
         test = "no time was left to leave out all operations of its kernels"
         named += (Unreached(file=candidate.entry_file, line=1, last=1, test=test),)
     return named

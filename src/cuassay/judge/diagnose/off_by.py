@@ -7,7 +7,6 @@ case from the truth, the inputs and the sizes.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 Inputs: TypeAlias = Mapping[str, "torch.Tensor | Scalar"]
 # A term or factor of an output: float64 of a shape that broadcasts to it; None where it has none.
 _Term: TypeAlias = Callable[[Case, Inputs], "torch.Tensor | None"]
+# An answer, given a case, its inputs and the truth in float64; None where it says nothing.
+_Predicted: TypeAlias = Callable[[Case, Inputs, torch.Tensor], "torch.Tensor | None"]
 _POWERS = ((1.0, "{0}"), (-1.0, "1/{0}"), (0.5, "sqrt({0})"), (-0.5, "1/sqrt({0})"))
 _STATISTICS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "the largest": lambda x: x.amax(-1, keepdim=True),
@@ -36,16 +37,12 @@ _SAME_ELSE = 1e-4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """What an answer would be beside the right one, for one output.
-
-    `predicted` maps a case, its inputs and the truth (float64) to the answer, None where it says
-    nothing there.
-    """
+    """What an answer would be beside the right one, for one output."""
 
     cause: Cause
     words: str
     output: int
-    predicted: Callable[[Case, Inputs, torch.Tensor], torch.Tensor | None]
+    predicted: _Predicted
 
 
 def relations(
@@ -58,7 +55,9 @@ def relations(
     factors = [_factor(got, want) for _, got, want in seen]
     yield from _of_factors(problem, output, [case for case, _, _ in seen], factors)
     for words, term in _terms(problem, problem.outputs[output]):
-        yield from _of_term(output, words, term)
+        for cause, said, of in _OF_TERM:
+            made = _of_term(term, of)
+            yield Relation(cause=cause, words=said.format(words), output=output, predicted=made)
 
 
 def _factor(got: torch.Tensor, want: torch.Tensor) -> float:
@@ -81,11 +80,8 @@ def _of_factors(
     # At one size of an axis alone nobody can tell a number from what follows the size.
     vary = all(len({case.axes[axis.name] for case in cases}) > 1 for axis in problem.var_axes())
     if vary and all(abs(one / first - 1.0) < same for one in factors):
-
-        def times(case: Case, inputs: Inputs, want: torch.Tensor) -> torch.Tensor:
-            return want * first
-
         words = f"{name} is {first:.6g} times what is expected"
+        times = _times(first)
         yield Relation(cause=Cause.WRONG_CONSTANT, words=words, output=output, predicted=times)
     for axis in problem.var_axes():
         sizes = [case.axes[axis.name] for case in cases]
@@ -105,49 +101,36 @@ def _of_factors(
                     cause=Cause.WRONG_REDUCTION,
                     words=f"{name} is {by} times what is expected",
                     output=output,
-                    predicted=functools.partial(_times_size, axis=axis.name, power=power, by=rest),
+                    predicted=_times(rest, axis.name, power),
                 )
 
 
-def _times_size(
-    case: Case, inputs: Inputs, want: torch.Tensor, *, axis: str, power: float, by: float
-) -> torch.Tensor:
-    factor: float = by * float(case.axes[axis]) ** power
-    return want * factor
+def _times(by: float, axis: str = "", power: float = 0.0) -> _Predicted:
+    """Return the truth times a number, and a power of a size."""
+    return lambda case, _, want: want * (by * float(case.axes[axis]) ** power if axis else by)
 
 
-def _of_term(output: int, words: str, term: _Term) -> Iterator[Relation]:
-    """Yield what a term or a factor makes of the truth where it is missing, doubled or turned."""
+# What a missing, doubled or turned term or factor makes of the truth.
+_OF_TERM: Sequence[tuple[Cause, str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] = (
+    (Cause.TERM_OMITTED, "the factor {0} is missing", lambda y, t: y / t),
+    (Cause.INPUT_MISREAD, "the factor {0} is used once too often", lambda y, t: y * t),
+    (Cause.TERM_OMITTED, "the term {0} is not added", lambda y, t: y - t),
+    (Cause.TERM_OMITTED, "the term {0} is not subtracted", lambda y, t: y + t),
+    (Cause.OTHER_FORM, "the term {0} is subtracted where it must be added",
+     lambda y, t: y - 2 * t),
+    (Cause.OTHER_FORM, "the term {0} is added where it must be subtracted",
+     lambda y, t: y + 2 * t),
+    (Cause.TERM_OMITTED, "the factor exp({0}) is missing", lambda y, t: y * torch.exp(-t)),
+    (Cause.TERM_OMITTED, "the factor exp(-({0})) is missing", lambda y, t: y * torch.exp(t)),
+)  # fmt: skip
 
-    def relation(
-        cause: Cause, said: str, of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-    ) -> Relation:
-        def predicted(case: Case, inputs: Inputs, want: torch.Tensor) -> torch.Tensor | None:
-            value = term(case, inputs)
-            return None if value is None else of(want, value)
 
-        return Relation(cause=cause, words=said.format(words), output=output, predicted=predicted)
+def _of_term(term: _Term, of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> _Predicted:
+    def predicted(case: Case, inputs: Inputs, want: torch.Tensor) -> torch.Tensor | None:
+        value = term(case, inputs)
+        return None if value is None else of(want, value)
 
-    yield relation(Cause.TERM_OMITTED, "the factor {0} is missing", lambda y, t: y / t)
-    yield relation(Cause.INPUT_MISREAD, "the factor {0} is used once too often", lambda y, t: y * t)
-    yield relation(Cause.TERM_OMITTED, "the term {0} is not added", lambda y, t: y - t)
-    yield relation(Cause.TERM_OMITTED, "the term {0} is not subtracted", lambda y, t: y + t)
-    yield relation(
-        Cause.OTHER_FORM,
-        "the term {0} is subtracted where it must be added",
-        lambda y, t: y - 2 * t,
-    )
-    yield relation(
-        Cause.OTHER_FORM,
-        "the term {0} is added where it must be subtracted",
-        lambda y, t: y + 2 * t,
-    )
-    yield relation(
-        Cause.TERM_OMITTED, "the factor exp({0}) is missing", lambda y, t: y * torch.exp(-t)
-    )
-    yield relation(
-        Cause.TERM_OMITTED, "the factor exp(-({0})) is missing", lambda y, t: y * torch.exp(t)
-    )
+    return predicted
 
 
 def _terms(problem: Problem, output: TensorSpec) -> Iterator[tuple[str, _Term]]:

@@ -336,7 +336,18 @@ def _called(
         for seed in SEEDS
     ]
     dtypes = [getattr(torch, spec.dtype.value) for spec in trial.problem.outputs]
-    buffer, outputs = _packed(expected, dtypes)
+    parts, described = [], []
+    for (value, slots), dtype in zip(expected[0], dtypes, strict=True):
+        flat = value.detach().contiguous().reshape(-1)
+        described.append((flat.numel(), slots is not None))
+        if slots is not None:
+            parts.append(flat.double().numpy().view(np.int64))
+        else:
+            codes = flat.to(dtype).view(torch.uint8).numpy().view(_UNSIGNED[dtype.itemsize])
+            parts.append(codes.astype(np.int64))
+    for one in expected:
+        parts += [slots.contiguous().reshape(-1).numpy() for _, slots in one if slots is not None]
+    buffer, outputs = b"".join(part.tobytes() for part in parts), described
     wanted = json.dumps({"seeds": SEEDS, "limit_s": limit_s, "outputs": outputs}).encode()
     scenario = recorded_call(case, operations=True)
     with Executor(trial, candidate, device=CPU, nursery=host.get(), host=host) as runner:
@@ -360,25 +371,6 @@ def _called(
         undefined = any(bool(value.isnan().any()) for value, _ in expected[0])
         wrong = "" if evidence.refused else _wrong(trial, scenario, run)
         return _Seen(evidence, wrong, undefined)
-
-
-def _packed(
-    expected: Sequence[Sequence[tuple[torch.Tensor, torch.Tensor | None]]],
-    dtypes: Sequence[torch.dtype],
-) -> tuple[bytes, list[tuple[int, bool]]]:
-    """Return the reference's outputs as `match` takes them, and what they are."""
-    parts, outputs = [], []
-    for (value, slots), dtype in zip(expected[0], dtypes, strict=True):
-        flat = value.detach().contiguous().reshape(-1)
-        outputs.append((flat.numel(), slots is not None))
-        if slots is not None:
-            parts.append(flat.double().numpy().view(np.int64))
-        else:
-            codes = flat.to(dtype).view(torch.uint8).numpy().view(_UNSIGNED[dtype.itemsize])
-            parts.append(codes.astype(np.int64))
-    for one in expected:
-        parts += [slots.contiguous().reshape(-1).numpy() for _, slots in one if slots is not None]
-    return b"".join(part.tobytes() for part in parts), outputs
 
 
 def _wrong(trial: JudgeTrial, scenario: Scenario, run: Run) -> str:

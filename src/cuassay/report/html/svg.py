@@ -66,7 +66,15 @@ def error_map_drawing(errors: ErrorMap) -> str:
     bins = bins_of(errors)
     for row in range(rows):
         cells = shrunk.cells[row * columns : (row + 1) * columns]
-        for start, length, index in _runs(cells, bins):
+        runs: list[tuple[int, int, int]] = []
+        for position, value in enumerate(cells):
+            index = _bin(value, bins)
+            if runs and runs[-1][2] == index:
+                start, length, _ = runs[-1]
+                runs[-1] = (start, length + 1, index)
+            else:
+                runs.append((position, 1, index))
+        for start, length, index in runs:
             x, y, w, h = start * wide, row * high, length * wide, high
             paths.setdefault(index, []).append(f"M{x:.4g} {y:.4g}h{w:.4g}v{h:.4g}h-{w:.4g}z")
     drawn = "".join(
@@ -120,19 +128,6 @@ def _bin(value: float, bins: Sequence[float]) -> int:
     if not math.isfinite(value):
         return len(bins) + 1
     return next((i for i, top in enumerate(bins) if value <= top), len(bins))
-
-
-def _runs(cells: Sequence[float], bins: Sequence[float]) -> list[tuple[int, int, int]]:
-    """Return runs of equal colour in a row as (start, length, class)."""
-    runs: list[tuple[int, int, int]] = []
-    for position, value in enumerate(cells):
-        index = _bin(value, bins)
-        if runs and runs[-1][2] == index:
-            start, length, _ = runs[-1]
-            runs[-1] = (start, length + 1, index)
-        else:
-            runs.append((position, 1, index))
-    return runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,13 @@ def summary(
         lines += _sides(verdict, width=width, verbose=verbose)
         lines += labelled("checks", words.counts_line(verdict), width=width)
         if verbose or verdict.decision is not Decision.REJECTED:
-            lines += _open(verdict, width=width, signs=signs, verbose=verbose)
+            every = words.not_checked(verdict) if verbose else words.undecided(verdict)
+            most = _LEFT_OUT_LINES if verbose else _SHOWN
+            head = "not checked" if verbose else "not decided"
+            told = list(every[:most])
+            if len(every) > most:
+                told.append(f"and {len(every) - most} more, all in the report")
+            lines += _listed(head, [f"{signs.dot} {text}" for text in told], width=width)
             lines += labelled("power", words.power_line(verdict.power), width=width)
         if verdict.speed is not None:
             lines += labelled("speed", words.speed_line(verdict.speed), width=width)
@@ -150,14 +156,3 @@ def _listed(label: str, texts: Iterable[str], *, width: int) -> list[Text]:
     for number, text in enumerate(texts):
         lines += labelled("" if number else label, text, width=width)
     return lines
-
-
-def _open(verdict: Verdict, *, width: int, signs: Marks, verbose: bool) -> list[Text]:
-    """Return what was not decided; with `verbose` everything that was not checked."""
-    every = words.not_checked(verdict) if verbose else words.undecided(verdict)
-    most = _LEFT_OUT_LINES if verbose else _SHOWN
-    label = "not checked" if verbose else "not decided"
-    shown = list(every[:most])
-    if len(every) > most:
-        shown.append(f"and {len(every) - most} more, all in the report")
-    return _listed(label, [f"{signs.dot} {text}" for text in shown], width=width)

@@ -91,13 +91,21 @@ def covers(
         signed = Path(signed_file).expanduser().read_bytes()
     except OSError as error:
         raise UsageError(f"the certificate {signed_file} cannot be read: {error}") from None
+    import importlib.metadata
+
+    installed: dict[str, str] = {}
+    for name in _PACKAGES:
+        try:
+            installed[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
     found = coverage.coverage(
         signed,
         Path(kernel).expanduser(),
         trusted=_trusted(keys),
         revoked=_revocations(revocations),
         now=datetime.datetime.now(datetime.UTC),
-        here=_versions(),
+        here=installed,
     )
     problems = [*found.problems, *(found.notes if same_environment else ())]
     if as_json:
@@ -204,16 +212,3 @@ def _revocations(given: str | None) -> tuple[Revocation, ...]:
     own = keys_dir() / "revoked.jsonl"
     paths = [*([own] if own.is_file() else []), *([Path(given).expanduser()] if given else [])]
     return tuple(entry for path in paths for entry in revocations.read_revocations(path))
-
-
-def _versions() -> dict[str, str]:
-    """Return what this machine has installed, without importing any of it."""
-    import importlib.metadata
-
-    found: dict[str, str] = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

@@ -99,20 +99,16 @@ def pair_of(
         return None
     lean = [float((t - truth) @ truth) / size**2 for t in others]
     finite = bool(kernel.isfinite().all())
+    both = float(kernel.norm()) * size
     return Pair(
         ratio=float(kernel.norm()) / size,
-        cosine=_cosine(kernel, truth),
+        cosine=float(kernel @ truth) / both if both and math.isfinite(both) else math.nan,
         bias=float((kernel - truth) @ truth) / size**2 - lean[0] if finite else math.nan,
         deviation=float((kernel - truth).norm()) / size if finite else math.inf,
         noise_bias=lean[-1] - lean[0],
         noise_deviation=max(float((t - truth).norm()) / size for t in others),
         finite=finite,
     )
-
-
-def _cosine(first: torch.Tensor, second: torch.Tensor) -> float:
-    size = float(first.norm()) * float(second.norm())
-    return float(first @ second) / size if size and math.isfinite(size) else math.nan
 
 
 def _centred(logits: torch.Tensor) -> torch.Tensor:

@@ -129,12 +129,6 @@ class _Own:
             copy.write_text("".join([*parts, text[place:]]), encoding="utf-8")
         return self._copies[path]
 
-    def _place(self, include: re.Match[str], folder: Path) -> Path | None:
-        """Return the file that an include names, where it is the program's own."""
-        name = include[1] or include[2]
-        places = [folder, *self._source.folders] if include[1] else self._source.folders
-        return next((place / name for place in places if (place / name).is_file()), None)
-
     def _directive(self, text: str, folder: Path) -> str | None:
         if unroll := _UNROLL.match(text):
             # The preprocessor expands no macros inside pragmas; nvcc does in this one.
@@ -143,7 +137,9 @@ class _Own:
         if include is None:
             macro = _MACRO.match(text)
             return f"{_BY_MACRO} {macro[1].strip()}" if macro else None
-        found = self._place(include, folder)
+        name = include[1] or include[2]
+        places = [folder, *self._source.folders] if include[1] else self._source.folders
+        found = next((place / name for place in places if (place / name).is_file()), None)
         if found is not None:
             copy = self.rewritten(found)
             return f'#include "{copy}"'

@@ -133,10 +133,12 @@ def _access(
             why = f"no law was found for the length of {allocation.name}"
         else:
             end = offset + (most if most is not None else nbytes)
+            address = allocation.base + offset
+            rest = step.thread.atoms.remainder(address, of(nbytes)) if nbytes > 1 else of(0)
             goals = (
                 ("begins before", Le(-offset)),
                 ("ends behind", Le(end - allocation.length)),
-                *_aligned(step, allocation, offset, nbytes),
+                *(() if rest == of(0) else (("is not aligned", Eq(rest)),)),
             )
         found.append(
             Access(
@@ -145,15 +147,6 @@ def _access(
             )
         )  # fmt: skip
     return found
-
-
-def _aligned(
-    step: Step, allocation: Allocation, offset: Poly, nbytes: int
-) -> tuple[tuple[str, Formula], ...]:
-    """Return that an address is a multiple of the bytes, where that is not plain."""
-    address = allocation.base + offset
-    rest = step.thread.atoms.remainder(address, of(nbytes)) if nbytes > 1 else of(0)
-    return () if rest == of(0) else (("is not aligned", Eq(rest)),)
 
 
 def _address(step: Step, base: Register | Symbol | Immediate) -> Poly:

@@ -140,7 +140,12 @@ def reached(
 def _reach(
     law: L.CallLaw, domain: Domain, given: Sequence[L.Sizes], against: Sequence[L.Sizes] = ()
 ) -> Reach | None:
-    scope = _seen(law, domain)
+    narrowed = dict(law.scope.bounds)
+    for axis, legal in domain.axes.items():
+        sizes = {one[axis] for one in law.seen}
+        if len(sizes) < _FEW and legal.low != legal.high:
+            narrowed[axis] = (min(sizes), max(sizes))
+    scope = replace(law.scope, bounds=narrowed)
     held = [*law.seen, *given]
     bad = [one for one in against if scope.holds(one) and _elements(domain, one) < domain.limit]
     bounds, limit = dict(scope.bounds), domain.limit
@@ -170,16 +175,6 @@ def _reach(
         beyond=sum(made.covers(one) for one in given),
         elements=max(_elements(domain, one) for one in sure),
     )
-
-
-def _seen(law: L.CallLaw, domain: Domain) -> L.Scope:
-    """Return a law's scope, within the sizes of axes of which few were seen."""
-    bounds = dict(law.scope.bounds)
-    for name, legal in domain.axes.items():
-        sizes = {one[name] for one in law.seen}
-        if len(sizes) < _FEW and legal.low != legal.high:
-            bounds[name] = (min(sizes), max(sizes))
-    return replace(law.scope, bounds=bounds)
 
 
 def _elements(domain: Domain, sizes: L.Sizes) -> int:
@@ -238,7 +233,8 @@ def _places(
                 if (L.evaluated(law, sizes) - value) % (1 << 8 * width):
                     return None
             case L.Place(region, law):
-                found = _region(launched, value, L.evaluated(law, sizes))
+                offset = L.evaluated(law, sizes)
+                found = next((one for one in launched.regions if one[0] == value - offset), None)
                 if found is None or bases.setdefault(region, found[0]) != found[0]:
                     return None
                 if differs(one.regions[region], found[1]):
@@ -261,8 +257,3 @@ def _is_part(one: L.LaunchLaw, number: int, offset: int, width: int) -> bool:
         and not isinstance(one.words[number, offset // wide * wide, wide], L.Lawless)
         for wide in (8, 4, 2)
     )
-
-
-def _region(launched: L.Launched, address: int, offset: int) -> tuple[int, int] | None:
-    """Return (base, bytes) of the region that begins `offset` bytes before an address."""
-    return next((one for one in launched.regions if one[0] == address - offset), None)
