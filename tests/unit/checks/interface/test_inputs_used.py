@@ -13,6 +13,7 @@ from cuassay.model.case import Case
 from cuassay.model.domain import Mask
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.precision import Precision
 from cuassay.model.problem import ConstAxis, TensorSpec
 from cuassay.model.scenario import Call
 from cuassay.model.verdict import Profile
@@ -141,9 +142,9 @@ def test_truths_of_moved_cases_are_not_asked_for_where_the_kernel_is_wrong_throu
     asked: set[str] = set()
     truth_of = FakeTrial.truth
 
-    def truth(self: FakeTrial, case: Case) -> Truth:
+    def truth(self: FakeTrial, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         asked.add(repr((case.seed, case.scalars, case.fills)))
-        return truth_of(self, case)
+        return truth_of(self, case, precision)
 
     monkeypatch.setattr(FakeTrial, "truth", truth)
     scenario = next(iter(Api003().propose(trial)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 
@@ -15,8 +17,11 @@ from cuassay.checks.state.answers import (
     truth_moved,
 )
 from cuassay.model.case import Case, Fill
+from cuassay.model.policy import policy_of
+from cuassay.model.precision import Precision
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from tests.support.fake_trial import run_one, scaled_add
+from tests.zoo.manifest import load
 
 
 def test_reads_come_in_order_with_the_case_and_the_call_that_they_are_of() -> None:
@@ -86,3 +91,29 @@ def test_a_case_at_its_own_sizes_is_itself() -> None:
     base = Case(label="", axes={"rows": 2})
     assert placed(base, {"rows": 2}) is base
     assert placed(base, {"rows": 3}).axes == {"rows": 3}
+
+
+def test_truth_has_not_moved_where_kernels_of_the_policy_may_round_both_to_one_number() -> None:
+    """A frozen batch norm in bfloat16: 1.375 / sqrt(1.0625) and 2.1875 / sqrt(2.75) are one."""
+    problem = load("zoo:frozen_batchnorm")
+    policy = policy_of(problem)
+    asked: list[Precision] = []
+    values = {"weight": 1.334, "variance": 1.319}
+
+    def told(case: Case, scale: float) -> SimpleNamespace:
+        value = torch.tensor([values[case.label]], dtype=torch.float64)
+        return SimpleNamespace(outputs=[SimpleNamespace(value=value, scale=torch.tensor([scale]))])
+
+    def truth(case: Case, precision: Precision) -> SimpleNamespace:
+        asked.append(precision)
+        return told(case, 0.004)
+
+    trial: Any = SimpleNamespace(
+        problem=problem, rough=lambda case: told(case, 0.0004), truth=truth
+    )
+    cases = [Case(label=label, axes={}) for label in values]
+    assert not truth_moved(trial, *cases)
+    assert set(asked) == {policy}
+    assert policy is not Precision.STRICT
+    values["weight"] = 2.0
+    assert truth_moved(trial, *cases)
