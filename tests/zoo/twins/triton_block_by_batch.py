@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(x, weight, bias, y, hidden, eps, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     total = 0.0
     for start in range(0, hidden, BLOCK):
         column = start + tl.arange(0, BLOCK)

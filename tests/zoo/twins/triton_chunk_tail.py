@@ -10,7 +10,7 @@ def _chunks(
     Q, K, V, G, S, Out, F, tokens, key, value,
     C: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
 ):  # fmt: skip
-    head = tl.program_id(0)
+    head = tl.program_id(0).to(tl.int64)
     row, ck, cv = tl.arange(0, C), tl.arange(0, DK), tl.arange(0, DV)
     held = head * key * value + ck[:, None] * value + cv[None, :]
     whole = (ck < key)[:, None] & (cv < value)[None, :]

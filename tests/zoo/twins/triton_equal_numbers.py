@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _largest(X, Values, Places, n, k, N: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, N)
     x = tl.load(X + row * n + column, mask=column < n, other=float("-inf"))
     for turn in range(k):

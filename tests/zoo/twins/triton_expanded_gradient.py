@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(logits, targets, grad, out, grad_stride, columns, smoothing, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < columns
     value = tl.load(logits + row * columns + column, mask=inside, other=float("-inf"))

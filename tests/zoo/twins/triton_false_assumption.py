@@ -9,7 +9,7 @@ import triton.language as tl
 def _kernel(x, weight, y, hidden, eps, WHOLE: tl.constexpr, BLOCK: tl.constexpr):
     if WHOLE:
         tl.assume(hidden % 8 == 0)
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     inside = columns < hidden
     values = tl.load(x + row * hidden + columns, mask=inside, other=0.0).to(tl.float32)

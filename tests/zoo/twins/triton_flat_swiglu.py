@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(gate, up, y, count, BLOCK: tl.constexpr):
-    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = places < count
     g = tl.load(gate + places, mask=inside, other=0.0).to(tl.float32)
     u = tl.load(up + places, mask=inside, other=0.0).to(tl.float32)

@@ -21,7 +21,7 @@ def _kernel(
     columns,
     BLOCK: tl.constexpr,
 ):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < columns
     d = tl.load(grad + row * grad_row + column * grad_column, mask=inside, other=0.0).to(tl.float32)

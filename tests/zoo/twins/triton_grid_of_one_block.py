@@ -10,7 +10,7 @@ _CONFIGS = [triton.Config({"BLOCK": block}, num_warps=4) for block in (256, 64, 
 @triton.autotune(configs=_CONFIGS, key=["count"])
 @triton.jit
 def _kernel(gate, up, y, count, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < count
     g = tl.load(gate + offsets, mask=inside, other=0.0).to(tl.float32)
     u = tl.load(up + offsets, mask=inside, other=0.0).to(tl.float32)

@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(x, weight, y, rows, hidden, eps, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     inside = columns < hidden
     source = tl.minimum(row, rows - 1)

@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(grad, ids, table, hidden, scale, BLOCK: tl.constexpr):
-    token = tl.program_id(0)
+    token = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     inside = columns < hidden
     row = tl.load(ids + token)

@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(codes, scale, y, code_row, code_column, scale_stride, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < columns
     code = tl.load(codes + row * code_row + column * code_column, mask=inside, other=0)

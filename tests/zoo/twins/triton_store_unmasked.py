@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(gate, up, y, count, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < count
     g = tl.load(gate + offsets, mask=inside, other=0.0).to(tl.float32)
     u = tl.load(up + offsets, mask=inside, other=0.0).to(tl.float32)

@@ -9,7 +9,7 @@ import triton.language as tl
 def _kernel(
     x, weight, bias, y, x_row, x_column, w_stride, b_stride, hidden, eps, BLOCK: tl.constexpr
 ):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < hidden
     value = tl.load(x + row * x_row + column * x_column, mask=inside, other=0.0).to(tl.float32)
