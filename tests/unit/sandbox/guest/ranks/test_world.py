@@ -310,12 +310,13 @@ def test_ranks_that_did_not_all_come_leave_nothing_and_the_others_are_named(
         if member._place.rank == 1:
             time.sleep(60)
 
+    before = _children()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(Member, "join", comes_late)
     monkeypatch.setattr("cuassay.sandbox.guest.ranks.world._JOINS_S", 1.0)
     with pytest.raises(MissingToolError, match=r"not ready after 1 s: rank 1 at .*\.py:"):
         opened(summed, 2)
-    assert _children() == set()
+    assert _children() <= before
     assert list(tmp_path.iterdir()) == []
 
 
@@ -332,12 +333,13 @@ def test_no_process_and_no_file_is_left(
             os.kill(os.getpid(), signal.SIGKILL)
         return x.clone()
 
+    before = _children()  # of other tests too
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     world = opened(calls, 2)
     with suppress(RankRaisedError, RanksStuckError):
         _answers(world, 2)
     world.close()
-    assert _children() == set()
+    assert _children() <= before
     assert list(tmp_path.iterdir()) == []
 
 
