@@ -7,9 +7,9 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(a, b, y, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    rows = tl.program_id(0) * M + tl.arange(0, M)
-    columns = tl.program_id(1) * N + tl.arange(0, N)
-    terms = tl.arange(0, K)
+    rows = tl.program_id(0).to(tl.int64) * M + tl.arange(0, M)
+    columns = tl.program_id(1).to(tl.int64) * N + tl.arange(0, N)
+    terms = tl.arange(0, K).to(tl.int64)
     total = tl.zeros((M, N), dtype=tl.float32)
     for start in range(0, k, K):
         at = start + terms

@@ -15,7 +15,7 @@ _CONFIGS = [
 @triton.jit
 def _kernel(gate, up, y, count, BLOCK: tl.constexpr, SPLIT: tl.constexpr):
     for part in range(SPLIT):
-        offsets = (tl.program_id(0) * SPLIT + part) * BLOCK + tl.arange(0, BLOCK)
+        offsets = (tl.program_id(0).to(tl.int64) * SPLIT + part) * BLOCK + tl.arange(0, BLOCK)
         inside = offsets < count
         g = tl.load(gate + offsets, mask=inside, other=0.0).to(tl.float32)
         u = tl.load(up + offsets, mask=inside, other=0.0).to(tl.float32)

@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(x, weight, y, hidden, eps, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     inside = columns < hidden
     values = tl.load(x + row * hidden + columns, mask=inside, other=0.0).to(tl.float32)

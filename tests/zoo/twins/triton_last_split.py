@@ -12,7 +12,7 @@ def _parts(
     Q, K, V, Table, Lengths, Tops, Totals, Outs, slots, dim, kv_heads, group, splits, scale,
     D: tl.constexpr, P: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
-    batch, head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    batch, head, split = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     heads = kv_heads * group
     column, row = tl.arange(0, D), tl.arange(0, P)
     inside = column < dim
@@ -42,7 +42,7 @@ def _parts(
 
 @triton.jit
 def _merge(Tops, Totals, Outs, Out, dim, splits, count, D: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, D)
     inside = column < dim
     top, total = -1e30, 0.0

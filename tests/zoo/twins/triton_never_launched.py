@@ -9,7 +9,7 @@ _WIDEST = 65536
 
 @triton.jit
 def _kernel(x, weight, bias, y, hidden, eps, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     inside = columns < hidden
     value = tl.load(x + row * hidden + columns, mask=inside, other=0.0).to(tl.float32)

@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(gate, up, y, gate_row, gate_column, up_row, up_column, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < columns
     g = tl.load(gate + row * gate_row + column * gate_column, mask=inside, other=0.0)

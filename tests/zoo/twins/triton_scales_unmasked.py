@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(x, codes, scales, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)
     inside = (row[:, None] < rows) & (column[None, :] < columns)
     place = row[:, None] * columns + column[None, :]

@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(logits, y, columns, cap, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     offsets = tl.arange(0, BLOCK)
     inside = offsets < columns
     x = tl.load(logits + row * columns + offsets, mask=inside, other=0.0).to(tl.float32)

@@ -10,12 +10,12 @@ def _product(
     A, W, S, Z, Y, m, n, k, group,
     M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    rows = tl.program_id(0) * M + tl.arange(0, M)
-    columns = tl.program_id(1) * N + tl.arange(0, N)
+    rows = tl.program_id(0).to(tl.int64) * M + tl.arange(0, M)
+    columns = tl.program_id(1).to(tl.int64) * N + tl.arange(0, N)
     kept = columns < n
     total = tl.zeros((M, N), tl.float32)
     for start in range(0, k, K):
-        inner = start + tl.arange(0, K)
+        inner = start + tl.arange(0, K).to(tl.int64)
         a = tl.load(A + rows[:, None] * k + inner[None, :], mask=rows[:, None] < m, other=0.0)
         words = W + (inner // 8)[:, None] * n + columns[None, :]
         code = (tl.load(words, mask=kept[None, :], other=0) >> (inner % 8 * 4)[:, None]) & 15
