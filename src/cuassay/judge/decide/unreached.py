@@ -38,7 +38,7 @@ _RAISING = (
     r"\bthrow\b|\b(?:abort|exit|terminate)\s*\(|\b(?:TORCH|AT|C10|STD_TORCH)_\w+|\bassert\s*\("
 )
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.MULTILINE)
-_CHOOSES = re.compile(_COMPARES.pattern + r"|\?|\b(?:switch|case|for|do)\b")
+_CHOOSES = re.compile(_COMPARES.pattern + r"|\b(?:switch|case|for|do)\b")
 _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property")
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
 _COMPILERS = ("jit", "compile", "script", "kernel", "custom_op", "register_fake")
