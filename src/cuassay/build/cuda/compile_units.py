@@ -12,11 +12,11 @@ import subprocess
 import sysconfig
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from cuassay.build.cuda.host_lines import counting_flags
+from cuassay.build.cuda.host_lines import counting_flags, link_counters
 from cuassay.build.cuda.nvcc_passes import parallel_script
 from cuassay.build.cuda.toolkit import cuda_home, find_host_compiler, find_nvcc, include_folders
 from cuassay.build.cuda.torch_headers import (
@@ -240,6 +240,42 @@ def with_ptx(flags: Sequence[str], arch: str) -> list[str]:
         number = arch.removeprefix("sm_")
         found.append(f"-gencode=arch=compute_{number},code=[sm_{number},compute_{number}]")
     return found
+
+
+def build_library(
+    units: Sequence[Unit],
+    library: Path,
+    *,
+    every_text: Sequence[str],
+    flags: BuildFlags,
+    name: str,
+    arch: str,
+    counted: bool = False,
+) -> None:
+    """Compile units beside `library` and link them to it: it is there whole or not at all.
+
+    The arguments are those of `compile_units`. Raises MissingToolError where a compiler is missing
+    and BuildError with its log.
+    """
+    has_cuda = any(unit.is_cuda for unit in units)
+    compiler = str(find_host_compiler())
+    if has_cuda:
+        find_nvcc()
+    objects = compile_units(
+        units,
+        every_text=every_text,
+        flags=flags,
+        name=name,
+        arch=arch,
+        folder=library.parent,
+        counted=counted,
+    )
+    if counted:
+        counters = link_counters(compiler, library.parent)
+        flags = replace(flags, ld_flags=(*flags.ld_flags, *counters))
+    draft = library.with_suffix(".draft")
+    link(objects, draft, flags=flags, has_cuda=has_cuda)
+    draft.replace(library)
 
 
 def link(objects: Sequence[Path], output: Path, *, flags: BuildFlags, has_cuda: bool) -> None:

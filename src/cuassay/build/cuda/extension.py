@@ -11,13 +11,11 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from cuassay.build.cuda.compile_units import Unit, compile_units, link
-from cuassay.build.cuda.host_lines import link_counters
+from cuassay.build.cuda.compile_units import Unit, build_library
 from cuassay.build.cuda.library import import_library
-from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
+from cuassay.build.cuda.toolkit import architecture, hopper_arch
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
 from cuassay.errors import BuildError, suggestion
 from cuassay.model.candidate import Candidate
@@ -75,26 +73,15 @@ def load_extension(candidate: Candidate, *, device: Device, folder: Path) -> Cal
     if not library.is_file():
         with build_lock(folder):
             if not library.is_file():  # another process may have built it meanwhile
-                has_cuda = any(unit.is_cuda for unit in units)
-                find_host_compiler()
-                if has_cuda:
-                    find_nvcc()
-                arch = hopper_arch(architecture(device), "\n".join(unit.text for unit in units))
-                objects = compile_units(
+                build_library(
                     units,
+                    library,
                     every_text=tuple(source.text for source in candidate.sources),
-                    flags=candidate.flags,
+                    flags=flags,
                     name=name,
-                    arch=arch,
-                    folder=library.parent,
+                    arch=hopper_arch(architecture(device), "\n".join(unit.text for unit in units)),
                     counted=not device.on_gpu,
                 )
-                if not device.on_gpu:
-                    counters = link_counters(str(find_host_compiler()), library.parent)
-                    flags = replace(flags, ld_flags=(*flags.ld_flags, *counters))
-                draft = library.with_suffix(".draft")
-                link(objects, draft, flags=flags, has_cuda=has_cuda)
-                draft.replace(library)
     try:
         module = import_library(name, library)
     except ImportError as error:

@@ -21,10 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cuassay.build.cuda.compile_units import Unit, compile_units, link, names_architecture, with_ptx
-from cuassay.build.cuda.host_lines import link_counters
+from cuassay.build.cuda.compile_units import Unit, build_library, names_architecture, with_ptx
 from cuassay.build.cuda.library import import_library
-from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
+from cuassay.build.cuda.toolkit import architecture, hopper_arch
 from cuassay.build.sources import build_lock, write_text
 from cuassay.build.unavailable import noted
 from cuassay.errors import BuildError, MissingToolError
@@ -299,25 +298,15 @@ def _compiled(
     with build_lock(home):
         if not library.is_file():
             try:
-                find_host_compiler()
-                has_cuda = any(unit.is_cuda for unit in units)
-                if has_cuda:
-                    find_nvcc()
-                objects = compile_units(
+                build_library(
                     units,
+                    library,
                     every_text=texts,
                     flags=flags,
                     name=unique,
                     arch=arch,
-                    folder=home,
                     counted=counted,
                 )
-                if counted:
-                    counters = link_counters(str(find_host_compiler()), home)
-                    flags = replace(flags, ld_flags=(*flags.ld_flags, *counters))
-                draft = library.with_suffix(".draft")
-                link(objects, draft, flags=flags, has_cuda=has_cuda)
-                draft.replace(library)
             except BuildError as error:
                 raise _failed(name, error) from None
     return import_library(unique, library)
