@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Run, Trial, done
 from cuassay.checks.follow import followed
@@ -13,7 +14,9 @@ from cuassay.model.policy import policy_of
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
 from cuassay.oracle.bits import raw_bytes
-from cuassay.oracle.truth.types import Truth
+
+if TYPE_CHECKING:
+    from cuassay.oracle.truth.types import Truth
 
 _VARIED = 0.5  # how far a parameter is varied, relative to itself
 
