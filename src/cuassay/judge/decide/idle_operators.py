@@ -97,10 +97,10 @@ def _named(candidate: Candidate, idle: Sequence[tuple[Operator, Instead]]) -> It
         lines.setdefault(place, lead)
     for path, names in factors.items():
         at = {line for file, line in lines if file == path}
-        for number, text in _definitions(texts[path], names, at):
-            yield _unreached(path, number, f"serves nothing else: {text.strip()}")
-    for (path, number), text in lines.items():
-        yield _unreached(path, number, f"made no difference: {text}")
+        for number, row in _definitions(texts[path], names, at):
+            yield _unreached(path, number, f"serves nothing else: {row.strip()}")
+    for (path, number), lead in lines.items():
+        yield _unreached(path, number, f"made no difference: {lead}")
 
 
 def _definitions(

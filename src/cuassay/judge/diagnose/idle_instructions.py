@@ -111,7 +111,7 @@ def _named(
         yield Unreached(file=line.file, line=number, last=number, test=test)
 
 
-def _plain_numbers(text: str, kernel: str) -> Iterator[ast.AST]:
+def _plain_numbers(text: str, kernel: str) -> Iterator[ast.Assign]:
     """Yield assignments of a Python kernel that calculate with names and numbers alone."""
     try:
         tree = parse_python(text)
@@ -121,8 +121,7 @@ def _plain_numbers(text: str, kernel: str) -> Iterator[ast.AST]:
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and function.name == kernel:
             for one in ast.walk(function):
-                value = one.value if isinstance(one, ast.Assign) else None
-                if isinstance(value, ast.BinOp) and all(
-                    isinstance(part, plain) for part in ast.walk(value)
-                ):
+                if not isinstance(one, ast.Assign) or not isinstance(one.value, ast.BinOp):
+                    continue
+                if all(isinstance(part, plain) for part in ast.walk(one.value)):
                     yield one

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuassay.build.cuda.host_lines import HOST_LINES
+from cuassay.dispatch_modes import UntracedMode
 from cuassay.model.reached import Instead, Operator, OperatorExchange
 
 _FRAMES = 128
@@ -31,7 +31,7 @@ _FORMS = ("empty", "zeros", "ones", "full", "new_", "_to_copy", "clone", "copy_"
 _SUMS = ("add", "sub", "rsub")
 
 
-class _Mode(TorchDispatchMode):
+class _Mode(UntracedMode):
     """Notes operations of libraries, or exchanges the result of one of them."""
 
     def __init__(self, ranges: Sequence[tuple[int, int, int]], wanted: OperatorExchange) -> None:
