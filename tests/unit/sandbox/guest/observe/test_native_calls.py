@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cuassay.build.cuda.host_lines import HostLines
 from cuassay.sandbox.guest.observe import native_calls
 from tests.support.counted_library import counted_library
 
@@ -39,5 +40,5 @@ def test_what_a_library_links_to_is_told(
 
 
 def test_without_a_followed_library_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_calls, "HOST_LINES", native_calls.HOST_LINES.__class__())
+    monkeypatch.setattr(native_calls, "HOST_LINES", HostLines())
     assert set(native_calls.asked().values()) == {"no"}
