@@ -317,13 +317,15 @@ def test_load_builds_files_of_the_candidate(folder: Path, tmp_path: Path) -> Non
     [
         ("torch::Tensor run(torch::Tensor x);", ""),
         ("torch::Tensor run(torch::Tensor x);", "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}"),
+        # Of CUDA's fast functions none has this name, and a comment declares nothing.
+        ("y[i] = 2 * x[i];", "y[i] = __exp2f(x[i]);\n  // __exp2f is fast"),
     ],
 )
-def test_a_binding_that_compiles_nowhere_is_the_candidates_own(
+def test_a_source_that_compiles_nowhere_is_the_candidates_own(
     tmp_path: Path, old: str, new: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unavailable, "_noted", [])
-    text = (FALLS_BACK % SMALL).replace(f'cpp_sources="{old}"', f'cpp_sources="{new}"')
+    text = (FALLS_BACK % SMALL).replace(old, new, 1)
     call = build.load(inline(text), problem(), device=CPU, folder=tmp_path).call
     torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))  # as on a GPU
     text = text.replace("except Exception:", "except ZeroDivisionError:")
