@@ -307,6 +307,13 @@ def test_blocks_of_a_cluster_read_each_others_memory() -> None:
     assert b[:4].tolist() == [1, 0, 1, 0]
 
 
+def test_a_cluster_may_have_16_blocks() -> None:
+    """The window of the last one's shared memory begins at 2^31: no negative address."""
+    report, b = execute(_REMOTE.replace("%r2, 1;", "%r2, 15;"), grid=16, cluster=16)
+    assert report.findings == ()
+    assert b[:16].tolist() == list(range(15, -1, -1))
+
+
 def test_a_launch_without_clusters_has_clusters_of_one_block() -> None:
     own = _REMOTE.replace("xor.b32 %r3, %r2, 1;", "mov.u32 %r3, %r2;")
     report, b = execute(own, grid=2)
