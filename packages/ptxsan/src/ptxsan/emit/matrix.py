@@ -139,10 +139,11 @@ def _sparse(cx: Emit, ins: Instruction) -> None:
     chosen |= (WHOLE if whole else 0) | (ORDERED if "sp::ordered_metadata" in ins.parts else 0)
     chosen |= SCALED if scaled else 0
     inputs.append(Value("b32", str(chosen), "false"))
+    rule: SumRule | None = None
     if scaled:
         rule = _rule_of_scales(cx, ins, types, (m, n, k // 2))
-    else:
-        rule = None if whole else instruction_rule(cx.options.arch, _BITS[a] // 8, k // 2)
+    elif not whole:
+        rule = instruction_rule(cx.options.arch, _BITS[a] // 8, k // 2)
     if rule is not None and rule.halves and {a, b} & {"e2m1", "e2m3", "e3m2"}:
         cx.unsupported("has factors of 4 or 6 bits, which are modelled for sm_120 and later")
     if rule is not None and rule.halves and c != "f32":
