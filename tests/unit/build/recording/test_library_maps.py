@@ -8,6 +8,7 @@ import struct
 import subprocess
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_a_map_that_the_machine_does_not_know_is_named(library: ctypes.CDLL) -> 
     [(13, "b4x16", 128, 64), (14, "b4x16_p64", 128, 128), (15, "b6x16_p32", 192, 128)],
 )
 def test_elements_of_4_and_6_bits_are_known(number: int, element: str, line: int, box: int) -> None:
-    places = [
+    places: list[ctypes.Array[Any]] = [
         (ctypes.c_uint64 * 2)(256, 32), (ctypes.c_uint64 * 1)(line), (ctypes.c_uint32 * 2)(box, 8),
         (ctypes.c_uint32 * 2)(1, 1),
     ]  # fmt: skip
