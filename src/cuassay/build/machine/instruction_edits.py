@@ -107,7 +107,16 @@ def edits_of(
             for item in reversed(function.body)
             if item.operands and isinstance(item.operands[0], Register)
         }
-        threads = _of_threads(function)
+        # Registers that follow from a thread's number alone: what a compiler makes of it to share
+        # out elements has bits that no number of threads needs.
+        threads: set[str] = set()
+        for step in function.body:
+            if not step.operands or not isinstance(step.operands[0], Register):
+                continue
+            sources = [one.name for one in step.operands[1:] if isinstance(one, Register)]
+            own = (one.startswith(("%tid", "%laneid")) or one in threads for one in sources)
+            if sources and all(own):
+                threads.add(step.operands[0].name)
         tests = _Tests(loops=frozenset(back), compared=frozenset(compared))
         for place, instruction in enumerate(function.body):
             source = own_line(instruction.source)
@@ -116,7 +125,12 @@ def edits_of(
             file = source.file.rpartition("/")[2]
             changes = _changes(function, place, tests, sizes, scalars)
             if leaving_out:
-                given = _origins(instruction, makers)
+                # What its operands come from: the copies that a compiler makes agree.
+                given = ", ".join(
+                    makers.get(one.name, one.name) if isinstance(one, Register) else str(one.bits)
+                    for one in instruction.operands[1:]
+                    if isinstance(one, Register | Immediate)
+                )
                 changes = (
                     (kind, f"{text} ({given})", new)
                     for kind, text, new in _left_out(instruction, makers, threads)
@@ -193,32 +207,6 @@ def _changes(
         yield from _parts(one, one.operands[1:2])
     if kind in _INTEGERS and (one.base in _ARITHMETIC or one.base == "setp"):
         yield from _of_integers(function, place, tests, sizes)
-
-
-def _origins(one: Instruction, makers: Mapping[str, str]) -> str:
-    """Return what an instruction's operands come from: the copies that a compiler makes agree."""
-    words = []
-    for operand in one.operands[1:]:
-        if isinstance(operand, Register):
-            words.append(makers.get(operand.name, operand.name))
-        elif isinstance(operand, Immediate):
-            words.append(str(operand.bits))
-    return ", ".join(words)
-
-
-def _of_threads(function: Function) -> frozenset[str]:
-    """Return the registers that follow from a thread's number alone.
-
-    What a compiler makes of it to share out elements has bits that no number of threads needs.
-    """
-    found: set[str] = set()
-    for item in function.body:
-        if not item.operands or not isinstance(item.operands[0], Register):
-            continue
-        given = [one.name for one in item.operands[1:] if isinstance(one, Register)]
-        if given and all(one.startswith(("%tid", "%laneid")) or one in found for one in given):
-            found.add(item.operands[0].name)
-    return frozenset(found)
 
 
 def _left_out(

@@ -130,11 +130,6 @@ def gather(
     return clues if runs is None else experiments.with_repair(clues, runs)
 
 
-def _size_rank(size: int) -> tuple[bool, int]:
-    """Order cases: some hundred elements first, then larger ones, the smallest last."""
-    return size < _ORDINARY, size if size >= _ORDINARY else -size
-
-
 def _may_repair(made: Diagnosis, edit: Edit) -> bool:
     """Whether an edit may say more than a diagnosis does.
 
@@ -282,10 +277,13 @@ class _Experiments:
             for case in finding.scenario.cases if finding.scenario is not None else ():
                 cases.setdefault(repr(case), case)
         sizes = {key: elements(self.trial.problem, case.axes) for key, case in cases.items()}
+        # Some hundred elements first, then larger ones, the smallest last
+        ordinary = sorted((key for key in cases if sizes[key] >= _ORDINARY), key=sizes.__getitem__)
+        small = sorted((key for key in cases if sizes[key] < _ORDINARY), key=lambda k: -sizes[k])
         usable = [
-            case
-            for key, case in sorted(cases.items(), key=lambda pair: _size_rank(sizes[pair[0]]))
-            if case.in_domain and case.state is None and sizes[key] <= _ELEMENTS
+            cases[key]
+            for key in (*ordinary, *small)
+            if cases[key].in_domain and cases[key].state is None and sizes[key] <= _ELEMENTS
         ][:_TRIED]
         answers: list[WrongOutputs] = []
         for case in usable:

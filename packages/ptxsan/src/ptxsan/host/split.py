@@ -177,7 +177,11 @@ class _Scope:
                 if text == "operator":
                     place = self._operator(place, head)
                     continue
-            elif text == "=" and not self._compares(place):
+            elif (
+                text == "="
+                and self._text(place + 1) != "="
+                and (self._text(place - 1) not in ("=", "!", "<", ">"))
+            ):  # not part of a comparison, which types may hold
                 head.assigned = True
             elif text == ":" and head.opening is not None and not in_class_key(head):
                 head.initialisers = head.initialisers or place
@@ -206,10 +210,6 @@ class _Scope:
         last = min(place, end - 1)
         role = Role.CLASS if head.body is not None else Role.OTHER
         return self._made(role, first, last, head, head.body)
-
-    def _compares(self, place: int) -> bool:
-        """Whether a `=` is part of a comparison, which types may hold."""
-        return self._text(place + 1) == "=" or self._text(place - 1) in ("=", "!", "<", ">")
 
     def _declared(self, opening: int) -> str:
         """Return the name before a parenthesis if that may open a list of parameters."""
