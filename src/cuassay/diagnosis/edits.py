@@ -258,7 +258,18 @@ class _Source:
             match node:
                 case ast.FunctionDef():
                     yield from self._decorators(node)
-                    yield from self._factors(node)
+                    # Products with a parameter that the function does not use
+                    used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+                    unused = [name for name in _parameters(node) if name not in used]
+                    products = [
+                        n
+                        for n in ast.walk(node)
+                        if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)
+                    ]
+                    for name in unused:
+                        for product in products:
+                            text = f"({self._of(product)} * {name})"
+                            yield self._edit(EditKind.FACTOR, product, text, f"a factor `{name}`")
                 case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
                     yield from self._conditions(test)
                 case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Assign():
@@ -511,18 +522,6 @@ class _Source:
                         pass
             if not _is_jit(decorator):
                 yield self._edit(EditKind.DECORATOR, decorator, "(lambda function: function)", said)
-
-    def _factors(self, node: ast.FunctionDef) -> Iterator[Edit]:
-        """Yield products with a parameter that the function does not use."""
-        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        unused = [name for name in _parameters(node) if name not in used]
-        products = [
-            n for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)
-        ]
-        for name in unused:
-            for product in products:
-                text = f"({self._of(product)} * {name})"
-                yield self._edit(EditKind.FACTOR, product, text, f"a factor `{name}`")
 
     def _function(self, node: ast.AST) -> ast.FunctionDef | None:
         line = getattr(node, "lineno", 0)

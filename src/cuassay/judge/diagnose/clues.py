@@ -373,7 +373,7 @@ class _Experiments:
         return Subject(
             problem=self.trial.problem,
             wrong=case,
-            ordinary=next((c for c in self.trial.cases("small") if c.in_domain), None),
+            ordinary=self._small(),
             grows=_lengths(self.trial, self.wrong),
             calls=calls,
             moved=moved,
@@ -474,7 +474,7 @@ class _Experiments:
 
     def _runs_at_listed_sizes(self) -> bool:
         """Whether a call at the sizes of a workload returns."""
-        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        small = self._small()
         for workload in self.trial.problem.workloads if small is not None else ():
             sizes = resolve(self.trial.problem.axes, workload.axes)
             if small is not None and elements(self.trial.problem, sizes) <= _ELEMENTS:
@@ -487,8 +487,11 @@ class _Experiments:
         `rounds` says that roundings may be it.
         """
         worst = answers[0]
-        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
-        beside = self._plain(worst.case), self._answer(small, alone=False) if small else None
+        small = self._small()
+        plain = [small] if small is not None else []
+        if small is not None and not worst.case.benchmark:  # ordinary values at the same sizes
+            plain.insert(0, dataclasses.replace(small, axes=worst.case.axes))
+        beside = (self._answer(case, alone=False) for case in plain)
         right = [one for one in beside if one is not None and one.right]
         # At one size alone a part that is left out may be all there is.
         other = self._at_other_sizes(worst.case)
@@ -649,7 +652,7 @@ class _Experiments:
             return clues
         # Whether an edited candidate is right where this one is, and where it is not
         wrong = self.failing if numbers else []
-        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        small = self._small()
         plain = [small] if small is not None and small not in [a.case for a in wrong] else []
         # A larger tile hides what goes wrong between tiles: beyond it that shows again.
         beyond = [one for answer in wrong[:1] for one in self._larger(answer.case)]
@@ -818,12 +821,8 @@ class _Experiments:
             return None
         return WrongOutputs(case=case, outputs=tuple(outputs), truth=truth, right=right)
 
-    def _plain(self, case: Case) -> WrongOutputs | None:
-        """Return the answer for ordinary values at the sizes of a case."""
-        plain = next((c for c in self.trial.cases("small") if c.in_domain), None)
-        if plain is None or case.benchmark:
-            return None
-        return self._answer(dataclasses.replace(plain, axes=case.axes), alone=False)
+    def _small(self) -> Case | None:
+        return next((case for case in self.trial.cases("small") if case.in_domain), None)
 
     def _launches(self, case: Case) -> tuple[LaunchEvidence, ...]:
         """Return what the machine sees in a call on a case; nothing where it cannot execute it."""
