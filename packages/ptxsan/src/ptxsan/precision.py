@@ -58,7 +58,6 @@ class SiteNumbers:
     made: float
     born: int
     reached: int
-    vanished: int
     additions: float | None
     largest: float
     smallest: float
@@ -100,7 +99,6 @@ def numbers(program: Program, stats: NDArray[np.float64]) -> tuple[SiteNumbers, 
                 made=_ratio(row[slots.INTRODUCED], squares),
                 born=int(row[slots.BORN]),
                 reached=int(row[slots.BORN] + row[slots.CARRIED]),
-                vanished=int(row[slots.VANISHED]),
                 additions=row[slots.COUNT] / row[slots.STARTS] if row[slots.STARTS] else None,
                 largest=row[slots.LARGEST],
                 smallest=1.0 / row[slots.SMALLEST] if row[slots.SMALLEST] else 0.0,

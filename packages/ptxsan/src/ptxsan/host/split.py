@@ -17,7 +17,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -773,13 +773,3 @@ def _line_mark(directive: str) -> str | None:
     name = directive.split('"')[1] if '"' in directive else ""
     known = name and not name.startswith(("<", "/usr/")) and words[0] != "0"
     return f'#line {words[0]} "{name}"' if known else ""
-
-
-def renamed(words: Mapping[str, str]) -> Rename:
-    """Return a renaming of single names."""
-
-    def rename(tokens: Sequence[Token], index: int) -> str | None:
-        token = tokens[index]
-        return words.get(token.text) if token.kind is Kind.NAME else None
-
-    return rename

@@ -14,7 +14,6 @@ from ptxsan.prove.state import Path, Value, word
 from ptxsan.prove.terms import (
     FALSE,
     TRUE,
-    All,
     Atom,
     Choice,
     Eq,
@@ -322,8 +321,3 @@ def loaded_parameter(step: Step) -> dict[str, Value] | None:
         name: step.thread.parameter(allocation.name, start + place.offset + number * nbytes, nbytes)
         for number, name in enumerate(definitions(one))
     }
-
-
-def whole(goals: tuple[tuple[str, Formula], ...]) -> Formula:
-    """Return all goals as one formula."""
-    return All(tuple(formula for _, formula in goals))
