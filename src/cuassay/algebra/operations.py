@@ -64,9 +64,9 @@ def perform(operation: RecordedOperation, arena: StorageArena, residues: Residue
             raise Unfollowed("it takes the bits of numbers for those of another type")
         if traits.written and (traits.functional is None or traits.metadata):
             raise Unfollowed("it writes memory in a way that is not followed")
-        named = op._schema.name.removeprefix("aten::") in ("copy_", "zero_", "fill_")
-        # Nothing that it reads
-        sets = named or any(argument.is_out for argument in op._schema.arguments)
+        # What these write is nothing that they read
+        sets = op._schema.name.removeprefix("aten::") in ("copy_", "zero_", "fill_")
+        sets = sets or any(argument.is_out for argument in op._schema.arguments)
         overwritten = {name for _, name in traits.written} if sets else set()
         follower = Follower(residues.key, lambda: operation.line)
         names = [argument.name for argument in op._schema.arguments]

@@ -129,18 +129,18 @@ def _in_text(text: str) -> Iterator[Use]:
         match node:
             case ast.Compare():
                 yield from _compared(node, known)
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=given) if (
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=passed) if (
                 name in _LIMITS  # `min(n, 4096)`
             ):
-                for one in given:
-                    others = [other for other in given if other is not one]
+                for one in passed:
+                    others = [other for other in passed if other is not one]
                     of = others[0] if len(others) == 1 else None
                     yield from _uses(one, SizeUse.BOUND, of, known)
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=given) if (
-                _TILED.get(name, len(given)) < len(given)  # `cdiv(n, BLOCK)`, `range(0, n, 128)`
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=passed) if (
+                _TILED.get(name, len(passed)) < len(passed)  # `cdiv(n, BLOCK)`, `range(0, n, 128)`
             ):
                 place = _TILED[name]
-                yield from _uses(given[place], SizeUse.STEP, given[place - 1], known)
+                yield from _uses(passed[place], SizeUse.STEP, passed[place - 1], known)
             case ast.BinOp(left=left, op=ast.Mod() | ast.FloorDiv(), right=right):
                 yield from _uses(right, SizeUse.STEP, left, known)
             case ast.Dict(keys=keys):

@@ -203,14 +203,14 @@ def _changed(
     amount: int,
 ) -> Case | None:
     """Return a case with one aspect changed; None where no such size is legal."""
-    match way, of:
-        case _Way.MAGNITUDE, TensorSpec():
-            fill = _scaled(of, case.fills[of.name], amount)
+    match of:
+        case TensorSpec():
+            if way is _Way.MAGNITUDE:
+                fill = _scaled(of, case.fills[of.name], amount)
+            else:
+                fill = draw_fill(Random(amount), of)
             return dataclasses.replace(case, fills={**case.fills, of.name: fill})
-        case _Way.FILL, TensorSpec():
-            fill = draw_fill(Random(amount), of)
-            return dataclasses.replace(case, fills={**case.fills, of.name: fill})
-        case _, VarAxis():
+        case VarAxis():
             size = case.axes[of.name]
             if way is _Way.MULTIPLIED:
                 size = round(size * 2 ** (amount / 8))
@@ -220,10 +220,10 @@ def _changed(
             if sizes is None or not legal(problem, sizes):
                 return None
             return dataclasses.replace(case, axes=sizes)
-        case _, ScalarSpec():
+        case ScalarSpec():
             scalars = {**case.scalars, of.name: drawn_scalar(of, seed=amount)}
             return dataclasses.replace(case, scalars=scalars)
-        case _:
+        case None:
             return case  # with another seed
 
 

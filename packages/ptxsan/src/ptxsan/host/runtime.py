@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -246,7 +246,8 @@ def _answers(
     def enter(method: Callable[..., Any]) -> Callable[..., Any]:
         def call(runtime: Runtime, *arguments: Any) -> Any:
             try:
-                with runtime.lock if alone else nullcontext():
+                held: AbstractContextManager[Any] = runtime.lock if alone else nullcontext()
+                with held:
                     return method(runtime, *arguments)
             except BaseException as error:
                 runtime.failure = runtime.failure or error
