@@ -35,13 +35,16 @@ import torch
 from gate_trials import Trial, load_problem
 from tests.zoo.local_gate import LocalGate
 from world import kernels, part
-from written_forms import HITS, HONEST, IN_16_BITS, WRONG
+from written_forms import HITS, HONEST, IN_16_BITS, WRONG, formed
 
 from cuassay.catalog import registry
+from cuassay.inputs.materialise import materialise
+from cuassay.inputs.plan import plan_cases
+from cuassay.model.device import CPU
 from cuassay.model.outcome import Errored, Inconclusive
 from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
-from cuassay.model.verdict import Verdict
+from cuassay.model.verdict import Profile, Verdict
 
 # What rejects an honest kernel, but for what needs processes, launches or sources.
 CODES = """
@@ -93,12 +96,26 @@ def problems(given: argparse.Namespace) -> list[tuple[str, str]]:
     return sorted(found)[given.part[0] - 1 :: given.part[1]]
 
 
-def forms(given: argparse.Namespace, stores: bool, draw: random.Random) -> list[tuple[str, ...]]:
+def is_reached(of: tuple[str, str], rewrite: str) -> bool:
+    """Whether a problem's reference has an operation that a rewrite changes."""
+    problem = load_problem(*of)
+    case = plan_cases(problem, "small", profile=Profile.QUICK, root_seed=1)[0]
+    HITS["rewrites"] = 0
+    try:
+        formed(*of, (rewrite,), 1)(*materialise(problem, case, device=CPU).values())
+    except Exception:  # a form that raises is told by its trial
+        return True
+    return HITS["rewrites"] > 0
+
+
+def forms(
+    given: argparse.Namespace, of: tuple[str, str], *, stores: bool, draw: random.Random
+) -> list[tuple[str, ...]]:
     """Return the forms of one seed: of honest ones those that a draw of rewrites gives."""
     if given.forms:
         return [tuple(one.split("+")) for one in given.forms]
     if given.wrong:
-        return [(one,) for one in WRONG]
+        return [(one,) for one in WRONG if is_reached(of, one)]
     formulas = [one for one in HONEST if one not in IN_16_BITS]
 
     def some(*always: str) -> tuple[str, ...]:
@@ -133,13 +150,15 @@ class Trials:
         self._given, self._folder = given, folder
         self.end = time.monotonic() + 60.0 * given.minutes
         self.rows: list[dict[str, Any]] = []
+        self.plain: set[tuple[str, str]] = set()  # problems that no formula changes
         given.journal.parent.mkdir(parents=True, exist_ok=True)
 
     def judge(
         self, gate: LocalGate, of: tuple[str, str], path: Path, title: str, seed: int
     ) -> None:
         """Judge one candidate and write its row."""
-        started, HITS[0] = time.process_time(), 0
+        started = time.process_time()
+        HITS.update(dict.fromkeys(HITS, 0))
         row: dict[str, Any] = {"problem": of[0], "dtype": of[1], "form": title, "seed": seed}
         try:
             found = gate.judge(
@@ -148,13 +167,16 @@ class Trials:
                 seed=seed,
                 only=CODES.split(),
                 budget_s=self._given.budget_s,
+                fail_fast=self._given.wrong,
             )
             row |= {"decision": found.verdict.decision.value, "codes": found.codes}
             row |= {"share": min(found.share, 1e30), "reason": found.verdict.reason[:300]}
             row |= seen(found.verdict)
         except Exception as error:
             row |= {"decision": "ERROR", "codes": (), "share": 0.0, "reason": repr(error)[:500]}
-        row["hits"] = HITS[0]
+        row["hits"] = dict(HITS)
+        if set(title.split("+")) <= HONEST.keys() - IN_16_BITS and not any(HITS.values()):
+            self.plain.add(of)
         row["seconds"] = round(time.process_time() - started, 2)
         self.rows.append(row)
         with open(self._given.journal, "a", encoding="utf-8") as out:
@@ -216,7 +238,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             for one in draw.sample(kept, min(2, len(kept))):
                 trials.judge(gate, of, Path(one.path), one.name, seed)
-            for rewrites in forms(given, stores, draw):
+            for rewrites in forms(given, of, stores=stores, draw=draw):
+                if not set(rewrites) & {*IN_16_BITS, *WRONG} and of in trials.plain:
+                    continue
                 path = trials.written(of, rewrites, seed)
                 trials.judge(gate, of, path, "+".join(rewrites), seed)
                 path.unlink()

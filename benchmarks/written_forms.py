@@ -28,7 +28,7 @@ from cuassay.model.problem import Problem
 aten = torch.ops.aten
 HALVES = (torch.bfloat16, torch.float16)
 LANES = 32
-HITS = [0]  # operations that forms have changed in this process
+HITS = {"rewrites": 0, "steps": 0}  # operations that forms have changed in this process
 _LOG2E = 1.4426950408889634
 _LEAST_SCALE = 1e-2  # a smaller number that is added is an epsilon
 # Fused operations of torch as the steps that a compiler writes them out in.
@@ -98,6 +98,7 @@ _FORMULAS: tuple[tuple[str, Any, Callable[..., Tensor]], ...] = (
     ("exp2", aten.exp.default, lambda a: torch.exp2(a * _LOG2E)),
     ("half_exp", aten.exp.default, lambda a: torch.exp(a.half()).float()),
     ("root", aten.rsqrt.default, lambda a: 1.0 / torch.sqrt(a)),
+    ("by_sigmoid", aten.tanh.default, lambda a: 2.0 * torch.sigmoid(2.0 * a) - 1.0),
     ("root", aten.sigmoid.default, lambda a: 1.0 / (1.0 + torch.exp(-a))),
 )
 _REDUCTIONS = ("sum", "mean", "var", "var_mean", "logsumexp", "cumsum", "linalg_vector_norm")
@@ -112,6 +113,7 @@ HONEST = {
     "reciprocal": "a quotient as a product with 1 / b",
     "exp2": "an exponential as a power of two",
     "root": "1 / sqrt for rsqrt, and a sigmoid from its exponential",
+    "by_sigmoid": "tanh(x) as 2 sigmoid(2 x) - 1",
     "lanes": "sums in 32 lanes, then across them; products split in four",
     "shuffled": "sums in a random order",
     "folded": "(x - m) s as x s - m s",
@@ -136,14 +138,13 @@ WRONG = {
 
 
 class Rewritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs operations in another form; `hits` counts those that a rewrite has changed."""
+    """Runs operations in another form."""
 
     def __init__(self, rewrites: Sequence[str], low: torch.dtype, seed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._rewrites, self._low, self._random = frozenset(rewrites), low, random.Random(seed)
         self._derived = WeakTensorKeyDictionary()  # tensors that follow from 16-bit ones
         self._factors = WeakTensorKeyDictionary()  # of products and differences
-        self.hits = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -154,13 +155,13 @@ class Rewritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with self:
                 made = _STEPS[func](*args, **named)
             if made is not NotImplemented:
-                self.hits += 1
+                HITS["steps"] += 1
                 return made
         found = self._other(func, args, named)
         if found is None:
             found = func(*args, **named)
         else:
-            self.hits += 1
+            HITS["rewrites"] += 1
         return self._noted(func, args, found)
 
     def _other(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -312,7 +313,7 @@ class Rewritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if computed and found.dtype is torch.float32:
             whole = "stored" in self._rewrites
             if whole or ("stored_some" in self._rewrites and self._random.random() < 0.5):
-                self.hits += 1
+                HITS["rewrites"] += 1
                 found = found.to(self._low).float()
         self._derived[found] = True
         return found
@@ -338,10 +339,7 @@ def formed(name: str, dtype: str, rewrites: Sequence[str], seed: int) -> Callabl
                 else one
                 for one in values
             )
-        mode = Rewritten(rewrites, low, seed)
-        with sdpa_kernel(SDPBackend.MATH), mode:
-            found = call(*values)
-        HITS[0] += mode.hits
-        return found
+        with sdpa_kernel(SDPBackend.MATH), Rewritten(rewrites, low, seed):
+            return call(*values)
 
     return run
