@@ -38,6 +38,8 @@ from world import kernels, part
 from written_forms import HITS, HONEST, IN_16_BITS, WRONG, formed
 
 from cuassay.catalog import registry
+from cuassay.dispatch_modes import tensors_in
+from cuassay.formats.execute import load_reference
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.device import CPU
@@ -96,16 +98,21 @@ def problems(given: argparse.Namespace) -> list[tuple[str, str]]:
     return sorted(found)[given.part[0] - 1 :: given.part[1]]
 
 
-def is_reached(of: tuple[str, str], rewrite: str) -> bool:
-    """Whether a problem's reference has an operation that a rewrite changes."""
+def is_other(of: tuple[str, str], rewrite: str) -> bool:
+    """Whether a rewrite changes an answer of a problem's reference on its first plain cases."""
     problem = load_problem(*of)
-    case = plan_cases(problem, "small", profile=Profile.QUICK, root_seed=1)[0]
-    HITS["rewrites"] = 0
-    try:
-        formed(*of, (rewrite,), 1)(*materialise(problem, case, device=CPU).values())
-    except Exception:  # a form that raises is told by its trial
-        return True
-    return HITS["rewrites"] > 0
+    call = load_reference(problem)
+    for case in plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=1)[:3]:
+        answers = []
+        try:
+            for rewrites in ((), (rewrite,)):
+                given = materialise(problem, case, device=CPU, generator=call.generator)
+                answers.append(tensors_in(formed(*of, rewrites, 1)(*given.values())))
+        except Exception:  # a form that raises is told by its trial
+            return True
+        if not all(torch.equal(a, b) for a, b in zip(*answers, strict=True)):
+            return True
+    return False
 
 
 def forms(
@@ -115,7 +122,7 @@ def forms(
     if given.forms:
         return [tuple(one.split("+")) for one in given.forms]
     if given.wrong:
-        return [(one,) for one in WRONG if is_reached(of, one)]
+        return [(one,) for one in WRONG if is_other(of, one)]
     formulas = [one for one in HONEST if one not in IN_16_BITS]
 
     def some(*always: str) -> tuple[str, ...]:
