@@ -251,7 +251,7 @@ class Numbers:
                 odd.append(f"{case.label}: {error}"[:200])
                 continue
             planned["cases"] += 1
-            if not all(bool(one.value.isfinite().all()) for one in truth.outputs):
+            if not all(bool(one.value.double().isfinite().all()) for one in truth.outputs):
                 odd.append(f"{case.label}: truth is not finite")
             for rewrites, run in runs.items():
                 try:

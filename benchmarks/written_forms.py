@@ -20,6 +20,7 @@ from torch import Tensor
 from torch._decomp import get_decompositions
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from cuassay.formats.execute import load_reference
@@ -88,6 +89,11 @@ _STEPS |= {
     aten.var_mean.correction: _variance_and_mean,
     aten.var_mean.dim: _older(_variance_and_mean),
 }
+# What no model stores the steps of: norms, and a layer's product with its offset.
+_WHOLE = (
+    aten.native_layer_norm.default, aten.native_group_norm.default, aten.addmm.default,
+    aten.native_layer_norm_backward.default,
+)  # fmt: skip
 _PRODUCTS = (aten.mm.default, aten.bmm.default)
 _SUMS = (aten.sum.dim_IntList, aten.mean.dim)
 _ADDS = (aten.add.Tensor, aten.clamp_min.default)
@@ -145,6 +151,7 @@ class Rewritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._rewrites, self._low, self._random = frozenset(rewrites), low, random.Random(seed)
         self._derived = WeakTensorKeyDictionary()  # tensors that follow from 16-bit ones
         self._factors = WeakTensorKeyDictionary()  # of products and differences
+        self._whole = 0  # operations around this one that store their result alone
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -152,10 +159,14 @@ class Rewritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run one operation, in its other form where a rewrite has one."""
         named = dict(kwargs or {})
         if func in _STEPS and args[0].dim():
+            self._whole += func in _WHOLE
             with self:
                 made = _STEPS[func](*args, **named)
+            self._whole -= func in _WHOLE
             if made is not NotImplemented:
                 HITS["steps"] += 1
+                if func in _WHOLE:
+                    return tree_map_only(Tensor, lambda one: self._noted(func, args, one), made)
                 return made
         found = self._other(func, args, named)
         if found is None:
@@ -308,9 +319,9 @@ class Rewritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         derived = [one for one in tensors if one.dtype in HALVES or self._derived.get(one)]
         if not derived:
             return found
-        computed = torch.Tag.pointwise in func.tags or func in _PRODUCTS
+        computed = torch.Tag.pointwise in func.tags or func in _PRODUCTS or func in _WHOLE
         computed = computed and name not in ("_to_copy", "clone", "neg", "abs", "where")
-        if computed and found.dtype is torch.float32:
+        if computed and found.dtype is torch.float32 and not self._whole:
             whole = "stored" in self._rewrites
             if whole or ("stored_some" in self._rewrites and self._random.random() < 0.5):
                 stored = found.to(self._low).float()
