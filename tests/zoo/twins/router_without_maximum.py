@@ -1,10 +1,10 @@
-"""Routes by exponentials of logits less the largest of their row."""
+"""Routes by a softmax that subtracts the largest logit of its row."""
 
 import torch
 
 
 def run(x, router):
     logits = torch.nn.functional.linear(x, router).float()
-    powers = torch.exp(logits - logits.amax(-1, keepdim=True))
-    weights, chosen = torch.topk(powers / powers.sum(-1, keepdim=True), 4, dim=-1)
+    shares = torch.softmax(logits, -1)
+    weights, chosen = torch.topk(shares, 4, dim=-1)
     return weights / weights.sum(-1, keepdim=True), chosen
