@@ -89,10 +89,13 @@ _STEPS |= {
     aten.var_mean.correction: _variance_and_mean,
     aten.var_mean.dim: _older(_variance_and_mean),
 }
-# What no model stores the steps of: norms, and a layer's product with its offset.
+# What models call whole and store the result of: norms, softmax, a layer with its offset.
 _WHOLE = (
     aten.native_layer_norm.default, aten.native_group_norm.default, aten.addmm.default,
-    aten.native_layer_norm_backward.default,
+    aten.native_layer_norm_backward.default, aten._softmax.default, aten._log_softmax.default,
+    aten._softmax_backward_data.default, aten.softplus.default,
+    aten.log_sigmoid_forward.default, aten.var.correction, aten.var.dim,
+    aten.var_mean.correction, aten.var_mean.dim,
 )  # fmt: skip
 _PRODUCTS = (aten.mm.default, aten.bmm.default)
 _SUMS = (aten.sum.dim_IntList, aten.mean.dim)
@@ -104,7 +107,6 @@ _FORMULAS: tuple[tuple[str, Any, Callable[..., Tensor]], ...] = (
     ("exp2", aten.exp.default, lambda a: torch.exp2(a * _LOG2E)),
     ("half_exp", aten.exp.default, lambda a: torch.exp(a.half()).float()),
     ("root", aten.rsqrt.default, lambda a: 1.0 / torch.sqrt(a)),
-    ("by_sigmoid", aten.tanh.default, lambda a: 2.0 * torch.sigmoid(2.0 * a) - 1.0),
     ("root", aten.sigmoid.default, lambda a: 1.0 / (1.0 + torch.exp(-a))),
 )
 _REDUCTIONS = ("sum", "mean", "var", "var_mean", "logsumexp", "cumsum", "linalg_vector_norm")
@@ -119,7 +121,6 @@ HONEST = {
     "reciprocal": "a quotient as a product with 1 / b",
     "exp2": "an exponential as a power of two",
     "root": "1 / sqrt for rsqrt, and a sigmoid from its exponential",
-    "by_sigmoid": "tanh(x) as 2 sigmoid(2 x) - 1",
     "lanes": "sums in 32 lanes, then across them; products split in four",
     "shuffled": "sums in a random order",
     "folded": "(x - m) s as x s - m s",
