@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +17,7 @@ from cuassay.judge.diagnose import idle_instructions as module
 from cuassay.model.case import Case
 from cuassay.model.machine import EditedCall, EditedCalls, InstructionChange, InstructionEdit
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.sandbox.host.nursery import Nursery
 from tests.support.builds import candidate, problem
 from tests.zoo.judging import Gate
 
@@ -104,6 +107,21 @@ def test_where_time_ends_before_three_calls_that_is_told(monkeypatch: pytest.Mon
     assert told == (1, "no time was left to leave out all operations of its kernels")
 
 
+def test_what_was_lifted_out_of_its_line_is_named_where_nothing_is_left_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = dataclasses.replace(_edit(3, "kernel k.py:3 zero"), lifted=True)
+    text = SOURCE.sources[0].text.replace("erff(x) * 2", "far * 2")
+    source = dataclasses.replace(SOURCE.sources[0], text=text)
+    monkeypatch.setattr(
+        sys.modules[__name__], "SOURCE", dataclasses.replace(SOURCE, sources=(source,))
+    )
+    alone = EditedCalls(same=(used,), lines=(("k.py", 3), ("k.py", 4)))
+    assert [line for line, _ in _named(monkeypatch, alone, alone, alone)] == [2]
+    known = dataclasses.replace(alone, lines=(("k.py", 2), ("k.py", 3), ("k.py", 4)))
+    assert [line for line, _ in _named(monkeypatch, known, known, known)] == [3]
+
+
 _KERNEL = """// cuassay-launch:
 // [[launches]]
 // kernel = "swiglu"
@@ -129,11 +147,11 @@ extern "C" __global__ void swiglu(
 @pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
 @pytest.mark.parametrize(("made", "idle"), [("wide + wide * near", {15, 16, 18}), ("wide", set())])
 def test_a_planted_fault_of_one_value_is_named_and_its_twin_is_not(
-    tmp_path: Path, made: str, idle: set[int]
+    tmp_path: Path, nursery: Nursery, made: str, idle: set[int]
 ) -> None:
     path = tmp_path / "swiglu.cu"
     path.write_text(_KERNEL.replace("MADE", made))
-    with Gate("cpu", machine=True) as gate:
+    with Gate("cpu", nursery=nursery) as gate:
         found = gate.judge(registry.get("swiglu"), path, only=("NUM001", "SHP001"))
     assert found.accepted, str(found)
     named = {one.line for one in found.verdict.scope.unreached}
