@@ -118,7 +118,8 @@ def test_steps_compute_what_the_operation_does() -> None:
     x = normal(4000).double() * 4.0
     for name, (fused, _) in _FUSED.items():
         found = WRITTEN_OUT[name]({"self": x}, lambda step: step)
-        torch.testing.assert_close(found, fused(x))
+        for way in found if isinstance(found, list) else [lambda made=found: made]:
+            torch.testing.assert_close(way(), fused(x))
     for approximate in ("none", "tanh"):
         steps = WRITTEN_OUT["gelu"]({"self": x, "approximate": approximate}, lambda step: step)
         torch.testing.assert_close(steps, functional.gelu(x, approximate=approximate))
