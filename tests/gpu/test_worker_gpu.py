@@ -212,3 +212,18 @@ def test_streams_have_queues_of_their_own_where_they_are_made_or_meet(
     assert ratio[1] < 2.4
     assert ratio[2] < 2.4
     assert all(float(read(run, 2)[1]) == 0.0 for run in (shared, met, made))
+
+
+def test_a_process_that_began_with_streams_serves_the_plain_calls_after_them(
+    gpu: Nursery, tmp_path: Path
+) -> None:
+    text = OVERLAP.replace("{kind}", 'S" + "tream')
+    asked = (
+        Allocate(slot="a", case=0),
+        StreamCall(slot="a", result="r", delay_ms=0.0, default_delay_ms=0.0),
+        ReadResult(result="r"),
+    )
+    with pool(text, tmp_path, gpu, limits=LIMITS, spares=0, lazy=True) as p:
+        runs = [p.run(scenario(asked), ramp), p.run(scenario(), ramp)]
+        assert p.started == 1
+    assert all(float(read(run, 2)[0]) < 2.4 for run in runs)

@@ -10,7 +10,7 @@ from cuassay.checks.endings.findings import exception_text, first_raised, memory
 from cuassay.checks.follow import lies_elsewhere
 from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.facts import Code, Kernels, RanKernel, kernels_of
-from cuassay.checks.needs import Group, Needs, Process, Split
+from cuassay.checks.needs import Group, Needs, Process, Split, When
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.geometry import tensor_inputs
@@ -62,8 +62,11 @@ class Kernel001(Check):
     code = "KERNEL001"
     title = "The kernels of a call"
     classes = ("H8", "M10", "M6")
-    # kernels with pauses were compiled where RACE001 ran
-    needs = Needs(process=Process.OWN, split=Split.ANY_SIDE, group=Group.NONE, gpu=True)
+    # A process that was profiled is timed no more. The plain call that comes first launches the
+    # kernels as they are, where RACE001 has compiled some with pauses.
+    needs = Needs(
+        process=Process.OWN, when=When.LATE, split=Split.ANY_SIDE, group=Group.NONE, gpu=True
+    )
     finding_class = FindingClass.ADVICE
     severity = Severity.LOW
     judges_failures = True

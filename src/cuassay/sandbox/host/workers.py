@@ -20,6 +20,7 @@ _COMPILES = ("torch.compile", "torch._dynamo", "torch._inductor", "torch.library
 # How a candidate makes streams of its own: by torch, the CUDA runtime or the driver.
 _MAKES_STREAMS = re.compile(r"cuda\.(External)?Stream\b|StreamCreate|getStreamFromPool")
 _Kind = tuple[Mode, bool]  # how a process is started: its mode, and whether with all queues
+_RUNS_ALL: _Kind = (Mode.PLAIN, True)  # of the plain scenarios
 
 
 class Workers:
@@ -27,6 +28,9 @@ class Workers:
 
     A `nursery` of others stays open on close; one that a candidate has ended is replaced. `spares`
     are the workers kept ready, by default one on a CPU and three on a GPU.
+
+    Where none is kept ready on a GPU, one process runs all plain scenarios, those of several
+    streams too: a second context costs more than the queues.
     """
 
     def __init__(
@@ -102,9 +106,18 @@ class Workers:
 
         There is one of an unusual kind at a time. A `fresh` one has run no scenario.
         """
+        current = self._current
+        replaced = current is not None and fresh and current.scenarios > 0
+        if self._device.on_gpu and not self._wanted and kind[0] is Mode.PLAIN:
+            # The first process has one queue unless it is asked for more; the one that follows it
+            # may be asked for more later.
+            if replaced or kind == _RUNS_ALL:
+                replaced = replaced or self._usual != _RUNS_ALL
+                self._usual = _RUNS_ALL
+            kind = self._usual
         if kind == self._usual:
-            if self._current is not None and fresh and self._current.scenarios:
-                await self.discard(self._current)
+            if current is not None and replaced:
+                await self.discard(current)
             await self.bury(all_of=False)
             if self._current is None:
                 self._current = self._spares.pop(0) if self._spares else self._spawn(kind)

@@ -58,32 +58,43 @@ def opened(tmp_path: Path, text: str = "", **given: Any) -> Workers:
     )
 
 
-def taken(of: Workers, *, mode: Mode = Mode.PLAIN, concurrent: bool = False) -> Any:
-    handle: Any = run_now(of.take(of.kind_of(mode, concurrent=concurrent), fresh=False))
+def taken(
+    of: Workers, *, mode: Mode = Mode.PLAIN, concurrent: bool = False, fresh: bool = False
+) -> Any:
+    handle: Any = run_now(of.take(of.kind_of(mode, concurrent=concurrent), fresh=fresh))
     handle.scenarios += 1
     return handle
 
 
-def test_a_process_of_streams_and_load_serves_no_plain_call(tmp_path: Path) -> None:
+def test_a_process_that_began_with_streams_serves_plain_calls_too(tmp_path: Path) -> None:
     of = opened(tmp_path)
-    streams = taken(of, concurrent=True)
-    assert streams.queues is ALL
-    assert of.is_special(streams)
+    first = taken(of, concurrent=True)
+    assert first.queues is ALL
+    assert taken(of) is first
+    assert taken(of, concurrent=True) is first
+    assert of.started == 1
+    assert not of.is_special(first)
+
+
+def test_streams_replace_the_process_that_began_with_plain_calls(tmp_path: Path) -> None:
+    of = opened(tmp_path)
+    of.begin()
     plain = taken(of)
-    assert plain is not streams
     assert plain.queues == ONE
-    assert taken(of, concurrent=True) is streams
+    streams = taken(of, concurrent=True)
+    assert plain.ended
+    assert streams.queues is ALL
+    assert taken(of) is streams
     assert of.started == 2
 
 
-def test_one_that_began_with_plain_calls_has_another_beside_it_for_streams(tmp_path: Path) -> None:
+def test_a_new_process_after_a_used_one_needs_no_other_for_streams(tmp_path: Path) -> None:
     of = opened(tmp_path)
-    plain = taken(of)
-    assert plain.queues == ONE
-    streams = taken(of, concurrent=True)
-    assert streams.queues is ALL
-    assert taken(of) is plain
-    assert taken(of, concurrent=True) is streams
+    first = taken(of)
+    second = taken(of, fresh=True)
+    assert first.ended
+    assert (first.queues, second.queues) == (ONE, ALL)
+    assert taken(of, concurrent=True) is second
     assert of.started == 2
 
 
@@ -92,6 +103,13 @@ def test_guard_zones_have_a_process_of_their_own_with_one_queue(tmp_path: Path) 
     plain, guarded = taken(of), taken(of, mode=Mode.GUARDED)
     assert (guarded.mode, guarded.queues) == (Mode.GUARDED, ONE)
     assert taken(of) is plain
+
+
+def test_where_processes_are_kept_ready_those_of_streams_stay_apart(tmp_path: Path) -> None:
+    of = opened(tmp_path, spares=1)
+    streams, plain = taken(of, concurrent=True), taken(of)
+    assert streams is not plain
+    assert plain.queues == ONE
 
 
 def test_a_candidate_that_makes_streams_has_all_queues_in_every_process(tmp_path: Path) -> None:
