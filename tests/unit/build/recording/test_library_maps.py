@@ -123,7 +123,7 @@ def test_elements_of_4_and_6_bits_are_known(number: int, element: str, line: int
         (ctypes.c_uint64 * 2)(256, 32), (ctypes.c_uint64 * 1)(line), (ctypes.c_uint32 * 2)(box, 8),
         (ctypes.c_uint32 * 2)(1, 1),
     ]  # fmt: skip
-    words = (0, number, 2, 0x1000, *map(ctypes.addressof, places), 0, 0, 0, 0)
+    words = (0, number, 2, 0x1000, *(ctypes.addressof(one) for one in places), 0, 0, 0, 0)
     made = Encoded(
         address=0x1000, element=element, sizes=(256, 32), strides=(line,), box=(box, 8),
         steps=(1, 1),
