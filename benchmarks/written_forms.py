@@ -109,7 +109,16 @@ _FORMULAS: tuple[tuple[str, Any, Callable[..., Tensor]], ...] = (
     ("root", aten.rsqrt.default, lambda a: 1.0 / torch.sqrt(a)),
     ("root", aten.sigmoid.default, lambda a: 1.0 / (1.0 + torch.exp(-a))),
 )
-_REDUCTIONS = ("sum", "mean", "var", "var_mean", "logsumexp", "cumsum", "linalg_vector_norm")
+_REDUCTIONS = (
+    "amax",
+    "sum",
+    "mean",
+    "var",
+    "var_mean",
+    "logsumexp",
+    "cumsum",
+    "linalg_vector_norm",
+)
 _LESS = {
     aten.le: aten.lt,
     aten.lt: aten.le,
