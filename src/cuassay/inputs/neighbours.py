@@ -68,6 +68,7 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
         (tuple(_listed_alone(planner, base)), budget.listed_axes, _REGIME),
         (beside, budget.shape_cases, _REGIME),
         (tuple(_named(planner, base)), budget.named_cases, _BRANCH),
+        (tuple(_written(planner, base)), budget.written_cases, _REGIME),
         (tuple(_pairs(planner, base)), budget.pair_cases, _BRANCH),
     ):
         for name, changes, above in planned:
@@ -162,6 +163,19 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
         yield from planned
 
 
+def _written(
+    planner: Planner, base: Mapping[str, int]
+) -> Iterator[tuple[str, dict[str, int], bool]]:
+    """Yield sizes that the sources hold for something else than a comparison, the others small."""
+    axes = planner.problem.var_axes()
+    low = _small(axes, base)
+    for value in (one.value for one in planner.named if one.kind is SizeUse.WRITTEN):
+        for axis in axes:
+            if within(axis, value):
+                name = f"{axis.name}={value} that the source holds"
+                yield name, {**low, axis.name: value}, False
+
+
 def _pairs(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int], bool]]:
     """Yield sizes with two axes or more beside numbers of the sources at once.
 
@@ -171,7 +185,8 @@ def _pairs(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     """
     axes = planner.problem.var_axes()
     low = _small(axes, base)
-    found = [_levels(planner.problem, planner.named, axis) for axis in axes]
+    compared = [one for one in planner.named if one.kind is not SizeUse.WRITTEN]
+    found = [_levels(planner.problem, compared, axis) for axis in axes]
     count = _LEVELS
     while prod(1 + len(levels[:count]) for levels in found) > _MOST_ROWS:
         count -= 1
@@ -224,7 +239,7 @@ def _levels(problem: Problem, named: Iterable[NamedSize], axis: VarAxis) -> list
         if not _may_mean(problem, one, axis):
             continue
         match one.kind:
-            case SizeUse.EQUAL:
+            case SizeUse.EQUAL | SizeUse.WRITTEN:
                 size = one.value
             case SizeUse.BOUND:
                 size = one.value + axis.multiple_of
@@ -246,6 +261,8 @@ def _turn(named: NamedSize, *, is_constant: bool, tried: Iterable[int]) -> int:
             return -1 if min(tried) < named.value < max(tried) else 1
         case SizeUse.STEP:
             return -1 if named.value < TILES[0] else 4
+        case SizeUse.WRITTEN:
+            return -1
 
 
 def beyond(planner: Planner) -> tuple[Case, ...]:
@@ -315,6 +332,8 @@ def _beside(named: NamedSize, axis: VarAxis) -> tuple[int, ...]:
             return value + step, value, value - step
         case SizeUse.STEP:
             return 2 * value + step, 2 * value
+        case SizeUse.WRITTEN:
+            return ()
 
 
 def _base(planner: Planner) -> dict[str, int]:
