@@ -22,6 +22,7 @@ LANGUAGES = {
     "gluon": ("triton.experimental.gluon", "gl.exp(-g)", "gl.exp(0.1 - g)"),
     "helion": ("helion", "torch.sigmoid(g)", "torch.sigmoid(g - 0.1)"),
     "cupy": ("cupy", "expf(-g)", "expf(0.1f - g)"),
+    "cute": ("cutlass.cute", "cute.math.exp(-g)", "cute.math.exp(0.1 - g)"),
     "cuda_core": ("cuda.core", "expf(-g)", "expf(0.1f - g)"),
 }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cuassay.checks.numeric.magnitudes import Num004, Tries
 from cuassay.contract.memory import TRUTH_RUNS
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements
@@ -75,12 +77,19 @@ class Measured:
 def power_of_inputs(trial: JudgeTrial) -> Power | None:
     """Return how many mutants of the reference the trial's cheaper inputs can tell apart.
 
-    Mutants that no legal input tells apart are left out. Of a heavy reference fewer are tried, on
-    fewer cases. None where it cannot be mutated (it cannot be lifted), or takes too long.
+    A case of NUM004 is among them: what overflows float16 inside shows in no other. Mutants that no
+    legal input tells apart are left out. Of a heavy reference fewer are tried, on fewer cases: no
+    costly ones but the first. None where it cannot be mutated (it cannot be lifted), or takes too
+    long.
     """
-    cases = planned(trial)[: trial.effort.power_cases]
+    cases = planned(trial)[: trial.effort.power_cases - 1]
     if not cases:
         return None
+    small = trial.cases("small")[:1]
+    if small and trial.runs_within(small[0]) is None:  # NUM004 runs the reference to find its cases
+        with suppress(CuassayError):  # no input can be made larger
+            made = {one.label: one.cases[1] for one in Num004().propose(trial)}
+            cases += [made[tries] for tries in reversed(Tries) if tries in made][:1]
     limit, runs = trial.effort.power_mutants, trial.runs_within(cases[0])
     if runs is not None:
         limit = min(limit, runs // 2)
@@ -88,7 +97,14 @@ def power_of_inputs(trial: JudgeTrial) -> Power | None:
         # for each that is left, and truths of the least family and the widest.
         first = limit + TRUTH_RUNS * len(policy_of(trial.problem).families)
         more = limit // _LEFT + 2 * TRUTH_RUNS
-        cases = cases[: 1 + max(0, runs - first) // more]
+        left, affordable_cases = 1.0 - first / max(runs, 1), cases[:1]
+        for case in cases[1:]:
+            within = trial.runs_within(case)
+            part = 0.0 if within is None else more / max(within, 1)
+            if part <= max(left, 0.0):
+                left -= part
+                affordable_cases.append(case)
+        cases = affordable_cases
     if not limit:
         return None
     try:

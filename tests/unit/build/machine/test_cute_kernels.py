@@ -14,7 +14,9 @@ import torch
 
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
 from cuassay.build.machine import cute_kernels
+from cuassay.catalog import registry
 from tests.support.paths import python_path
+from tests.zoo.judging import Gate
 
 pytest.importorskip("numba")
 # The DSL's own runtime is replaced: for a process of its own.
@@ -124,6 +126,21 @@ def test_a_kernel_is_compiled_for_sm_100_and_its_launch_is_executed(
 def test_what_a_launch_raises_comes_out_of_the_call(tmp_path: Path, how: tuple[str, ...]) -> None:
     done = _run(tmp_path, "fails", *how)
     assert done.stderr.rstrip().endswith("RuntimeError: the launch failed here")
+
+
+def test_the_example_is_accepted_and_a_kernel_with_another_gate_is_not(tmp_path: Path) -> None:
+    if importlib.util.find_spec("cutlass") is None:
+        pytest.skip("no nvidia-cutlass-dsl")
+    example = Path(__file__).resolve().parents[4] / "examples" / "languages" / "swiglu_cute.py"
+    broken = tmp_path / example.name
+    broken.write_text(example.read_text().replace("cute.math.exp(-g)", "cute.math.exp(0.1 - g)"))
+    with Gate("cpu", machine=True) as gate:
+        found = gate.judge(registry.get("swiglu"), example, only=("NUM001", "MEM101"))
+        wrong = gate.judge(registry.get("swiglu"), broken, only=("NUM001",))
+    assert found.accepted, str(found)
+    launches = found.verdict.launches
+    assert launches.judged == launches.made > 0
+    assert wrong.codes == ("NUM001",)
 
 
 def _encode(runtime: cute_kernels._Runtime, interleave: int) -> bytes:

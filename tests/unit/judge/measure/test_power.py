@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 import torch
@@ -49,6 +50,32 @@ def capped(
 
 
 PROBLEM: Problem = vars(capped)["__cuassay_problem__"]
+
+
+_Low = Annotated[torch.Tensor, tensor("bfloat16", "rows", "inner")]
+_LowRight = Annotated[torch.Tensor, tensor("bfloat16", "inner", "columns")]
+
+
+@problem(
+    axes={"rows": (1, 256), "inner": (1, 256), "columns": (1, 256)},
+    workloads=[{"rows": 8, "inner": 48, "columns": 40}],
+    tolerance=Tolerance(),
+)
+def product(
+    x: _Low, w: _LowRight
+) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns", name="y")]:
+    """Matrix product in bfloat16."""
+    return x @ w
+
+
+def of_product() -> JudgeTrial:
+    return open_trial(
+        vars(product)["__cuassay_problem__"],
+        LoadedReference(call=product, generator=None),
+        profile=Profile.QUICK,
+        device=CPU,
+        root_seed=7,
+    )
 
 
 def trial(profile: Profile = Profile.QUICK) -> JudgeTrial:
@@ -160,6 +187,34 @@ def test_the_first_cases_have_values_at_their_ends_and_sizes_with_a_part_of_a_ti
     shapes = [case for case in cases if case in own.cases("shapes")]
     assert shapes[0] != own.cases("shapes")[0]
     assert all(size > 32 and size % 32 for size in shapes[0].axes.values())
+
+
+def test_a_factor_that_float16_cannot_hold_is_told_by_a_large_value() -> None:
+    found = power.power_of_inputs(of_product())
+    assert found is not None
+    assert not [text for text in found.survivors if "factor rounded to float16" in text]
+
+
+def test_a_first_case_that_takes_long_leaves_the_cheap_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The planned cases differ by thousands of times in what they cost."""
+    own = of_product()
+    first = power.planned(own)[0]
+    runs = 24 + 8 * 4 + 1  # for the first case, and next to none for others
+    monkeypatch.setattr(
+        JudgeTrial, "runs_within", lambda self, case: runs if case == first else None
+    )
+    tried: list[Case] = []
+    measured = power.measured
+
+    def noted(trial: JudgeTrial, cases: Sequence[Case], *more: Any, **named: Any) -> power.Measured:
+        tried.extend(cases)
+        return measured(trial, cases, *more, **named)
+
+    monkeypatch.setattr(power, "measured", noted)
+    assert power.power_of_inputs(own) is not None
+    assert len(tried) == Effort(Profile.QUICK).power_cases
 
 
 def test_constant_axes_beyond_the_limit_leave_no_purpose_without_a_case() -> None:
