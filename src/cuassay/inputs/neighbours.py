@@ -61,13 +61,19 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     seen: set[tuple[int, ...]] = {tuple(base.values())}
     cases: list[Case] = []
     budget = planner.budget
-    plain = (*_joint(planner, base), *_zeros(planner), *_single(planner, base))
+    zeros = [  # within the domain where the minimum says so, else advice on undeclared axes
+        (f"{axis.name}=0", {axis.name: 0})
+        for axis in planner.problem.var_axes()
+        if axis.minimum == 0 or (not axis.declared and budget.shape_cases > 8)
+    ]
+    plain = (*_joint(planner, base), *zeros, *_single(planner, base))
     beside = tuple((name, changes, False) for name, changes in plain)
     large = budget.named_large  # cases above a threshold that are left to be beyond the limit
     for planned, most, regime in (
         (tuple(_listed_alone(planner, base)), budget.listed_axes, _REGIME),
         (beside, budget.shape_cases, _REGIME),
         (tuple(_named(planner, base)), budget.named_cases, _BRANCH),
+        (tuple(_written(planner, base)), budget.written_cases, _REGIME),
         (tuple(_pairs(planner, base)), budget.pair_cases, _BRANCH),
     ):
         for name, changes, above in planned:
@@ -162,6 +168,19 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
         yield from planned
 
 
+def _written(
+    planner: Planner, base: Mapping[str, int]
+) -> Iterator[tuple[str, dict[str, int], bool]]:
+    """Yield sizes that the sources hold for something else than a comparison, the others small."""
+    axes = planner.problem.var_axes()
+    low = _small(axes, base)
+    for value in (one.value for one in planner.named if one.kind is SizeUse.WRITTEN):
+        for axis in axes:
+            if within(axis, value):
+                name = f"{axis.name}={value} that the source holds"
+                yield name, {**low, axis.name: value}, False
+
+
 def _pairs(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int], bool]]:
     """Yield sizes with two axes or more beside numbers of the sources at once.
 
@@ -171,7 +190,8 @@ def _pairs(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     """
     axes = planner.problem.var_axes()
     low = _small(axes, base)
-    found = [_levels(planner.problem, planner.named, axis) for axis in axes]
+    compared = [one for one in planner.named if one.kind is not SizeUse.WRITTEN]
+    found = [_levels(planner.problem, compared, axis) for axis in axes]
     count = _LEVELS
     while prod(1 + len(levels[:count]) for levels in found) > _MOST_ROWS:
         count -= 1
@@ -224,7 +244,7 @@ def _levels(problem: Problem, named: Iterable[NamedSize], axis: VarAxis) -> list
         if not _may_mean(problem, one, axis):
             continue
         match one.kind:
-            case SizeUse.EQUAL:
+            case SizeUse.EQUAL | SizeUse.WRITTEN:
                 size = one.value
             case SizeUse.BOUND:
                 size = one.value + axis.multiple_of
@@ -246,6 +266,8 @@ def _turn(named: NamedSize, *, is_constant: bool, tried: Iterable[int]) -> int:
             return -1 if min(tried) < named.value < max(tried) else 1
         case SizeUse.STEP:
             return -1 if named.value < TILES[0] else 4
+        case SizeUse.WRITTEN:
+            return -1
 
 
 def beyond(planner: Planner) -> tuple[Case, ...]:
@@ -315,6 +337,8 @@ def _beside(named: NamedSize, axis: VarAxis) -> tuple[int, ...]:
             return value + step, value, value - step
         case SizeUse.STEP:
             return 2 * value + step, 2 * value
+        case SizeUse.WRITTEN:
+            return ()
 
 
 def _base(planner: Planner) -> dict[str, int]:
@@ -361,13 +385,6 @@ def _joint(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
                 changes[axis.name] = size
         if changes:
             yield f"every axis {rule}" if len(axes) > 1 else f"{axes[0].name} {rule}", changes
-
-
-def _zeros(planner: Planner) -> Iterator[tuple[str, dict[str, int]]]:
-    """Size 0: within the domain where the minimum says so, else advice on undeclared axes."""
-    for axis in planner.problem.var_axes():
-        if axis.minimum == 0 or (not axis.declared and planner.budget.shape_cases > 8):
-            yield f"{axis.name}=0", {axis.name: 0}
 
 
 def _single(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:

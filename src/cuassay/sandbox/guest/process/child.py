@@ -28,6 +28,7 @@ from typing import Any
 import torch
 
 from cuassay.build import tuned
+from cuassay.build.sources import write_sources
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model import serial, walls
 from cuassay.model.candidate import Candidate, Language
@@ -47,7 +48,7 @@ from cuassay.sandbox.guest.callers import compiled
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
-from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
+from cuassay.sandbox.guest.observe import call_trace, native_calls, own_process, state_snapshot
 from cuassay.sandbox.guest.process import bytecode
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.lines import Lines
@@ -259,16 +260,18 @@ class Worker:
         problem = serial.from_json(Problem, request["problem"])
         module, _, function = str(request["builder"]).partition(":")
         own_process.watch(os.path.join(str(request["folder"]), "src"))
-        self._around.baseline = state_snapshot.snapshot() | own_process.asked()
+        asked = own_process.asked() | native_calls.asked()
+        self._around.baseline = state_snapshot.snapshot() | asked
         guards.choose_guards(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
         if candidate.language is Language.CUDA_KERNEL:
             self._around.bound = "a raw CUDA kernel is launched by cuassay itself, on one device"
         self._around.kernels = kernel_names.kernels_of(candidate)
-        if candidate.language in (Language.PYTHON, Language.CUDA_EXTENSION):
-            sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
-            self._lines = Lines(sources, values=not self._device.on_gpu)
         try:
+            if candidate.language in (Language.PYTHON, Language.CUDA_EXTENSION):
+                # They are written first: of files that a compiler traces no values are noted.
+                sources = os.path.realpath(write_sources(candidate, Path(request["folder"])))
+                self._lines = Lines(sources, values=not self._device.on_gpu)
             load = getattr(importlib.import_module(module), function)
             bytecode.keep_bytecode(Path(request["folder"]))
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))
