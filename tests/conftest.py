@@ -133,13 +133,16 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
 def judge_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what the engine asks of a judge be done in this process: see `JudgeHere`.
 
-    A busy machine ends no trial at `quick` before its checks are done.
+    A busy machine ends no trial at `quick` before its checks are done. What repeats calls until a
+    clock ends it has a tenth of its time.
     """
     from cuassay.engine import run
     from cuassay.judge.run import budget
+    from tests.support.few_calls import give_little_time
     from tests.support.judge_here import JudgeHere
 
     monkeypatch.setattr(budget, "QUICK_S", 3600.0)
+    give_little_time(monkeypatch)
     made = partial(JudgeHere, lambda: request.getfixturevalue("nursery"))
     monkeypatch.setattr(run, "JudgeProcess", made)
 
