@@ -133,11 +133,7 @@ async def run_checks(
         _begin_apart(bench, executor, lanes)
         await begin()
     elif lanes.built:
-        work = Work(
-            checks=deque(order.of_any_side),
-            then=deque([measure]),
-            prepare=partial(_begin_reference, bench, executor, reference),
-        )
+        work = Work(checks=deque(order.of_any_side), then=deque([measure]))
         with first_of_group():
             async with asyncio.TaskGroup() as group:
                 for one in beside:
@@ -169,16 +165,6 @@ def _is_light(bench: Bench) -> bool:
     """Whether the power's mutants, which take memory as scenarios do, take a small part of it."""
     cases = power.planned(bench.trial)
     return all(bench.trial.memory.is_light([case]) for case in cases)
-
-
-def _begin_reference(bench: Bench, executor: Executor, reference: ReferenceRunner) -> None:
-    """Begin the process in which the reference's time is taken, where one will be.
-
-    At `quick` the time of a call is taken in a process that ran others.
-    """
-    if bench.quick and bench.plan.extras and bench.has_times(executor):
-        with suppress(CuassayError):  # it will say why it cannot be
-            reference.begin()
 
 
 def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:

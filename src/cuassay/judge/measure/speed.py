@@ -1,7 +1,7 @@
 """What the risk buys: the candidate's time beside eager torch, torch.compile and the memory.
 
-All are timed by the judge's clock in workers of their own, on the same inputs, with the caches
-overwritten before each call (see PERF001).
+All are timed on the same inputs, with the caches overwritten before each call (see PERF001): the
+candidate by the judge's clock in its worker, the reference in one or, at `quick`, in the judge.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from cuassay.checks.gpu.timing import per_call_s, timed
 from cuassay.inputs.geometry import all_bytes
 from cuassay.model.candidate import Candidate, SourceFile
+from cuassay.model.steps import Time
 from cuassay.model.trace import Finished, StepDone
 from cuassay.model.verdict import Profile, Speed
 
@@ -64,6 +65,19 @@ def measure_speed(
         compiled_us=None if fused is None else 1e6 * fused,
         floor_us=None if floor is None else 1e6 * floor,
     )
+
+
+def takes_s(trial: JudgeTrial) -> float:
+    """Return the seconds that timing the reference in this process takes, by its second call."""
+    scenario = timed(trial)
+    values = list(trial.truths.inputs(scenario.cases[0]).values())
+    for _ in range(2):
+        started = time.perf_counter()
+        trial.truths.as_written(values)
+        if trial.device.on_gpu:
+            torch.cuda.synchronize()
+    calls = sum(step.count for step in scenario.steps if isinstance(step, Time) and not step.idle)
+    return calls * (time.perf_counter() - started)
 
 
 def compiled_reference(reference: Candidate) -> Candidate:

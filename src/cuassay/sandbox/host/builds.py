@@ -35,9 +35,10 @@ class Builds:
     """The build of one candidate, which each worker does for itself from the cache in `folder`.
 
     `seconds` and `cached` are those of the first one that succeeded, `walls` those of the first one
-    that answered, `context_s` the time that the driver took to make a context for it. What the last one says is untrusted: the `kind` that it built, `because` of what
-    Triton's interpreter makes the numbers, whether it `tunes`, whether what it imports
-    `imports_compiler`. `failed` ends all attempts.
+    that answered, `context_s` the time that the driver took to make a context for it. What the last
+    one says is untrusted: the `kind` that it built, `because` of what Triton's interpreter makes
+    the numbers, whether it `tunes`, whether what it imports `imports_compiler`. `failed` ends all
+    attempts.
     """
 
     def __init__(

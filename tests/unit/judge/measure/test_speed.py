@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cuassay.judge import extras
 from cuassay.judge.measure import speed
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Time
-from cuassay.model.trace import Finished, Killed, ScenarioResult, StepDone, Termination
+from cuassay.model.trace import (
+    Finished,
+    Killed,
+    ScenarioResult,
+    StepDone,
+    Termination,
+    done_steps,
+)
 from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import scaled_add
 from tests.support.judging import bench
@@ -55,3 +64,28 @@ def test_a_time_that_noise_hid_is_asked_of_the_same_process(
     assert found is not None
     assert found.eager_us == found.candidate_us == pytest.approx(100.0)
     assert asked == [False, fresh]
+
+
+def timed_here(**given: Any) -> tuple[Any, list[str]]:
+    """Return what takes the reference's time in a trial at quick, and what was begun for it."""
+    begun: list[str] = []
+    trial = bench(scaled_add(**given), lambda x, bias, gain: x * gain + bias).trial
+    of: Any = SimpleNamespace(trial=trial, quick=True, on_gpu=False, device=trial.device)
+    reference: Any = SimpleNamespace(begin=lambda: begun.append("process") or "process")
+    return extras._reference_as_written(of, reference), begun
+
+
+def test_the_reference_is_timed_in_the_judge_at_quick() -> None:
+    run, begun = timed_here()
+    trial = bench(scaled_add(), lambda x, bias, gain: x * gain + bias).trial
+    seen = run(speed.timed(trial))
+    assert begun == []
+    assert isinstance(seen.result.termination, Finished)
+    assert all(isinstance(record, StepDone) for record in seen.result.records)
+    times = [one for _, one in done_steps(speed.timed(trial), seen.result, Time)]
+    assert all(one.duration_s > 0 for one in times)
+
+
+def test_a_slow_reference_has_a_process_that_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "_HERE_S", 0.0)
+    assert timed_here() == ("process", ["process"])
