@@ -48,7 +48,7 @@ from cuassay.sandbox.guest.callers import compiled
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
-from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
+from cuassay.sandbox.guest.observe import call_trace, launches, own_process, state_snapshot
 from cuassay.sandbox.guest.process import bytecode
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.lines import Lines
@@ -243,6 +243,7 @@ class Worker:
                         reply, then = {"written": True}, None
                     case "begin":
                         self._interpreter = None
+                        launches.rearm()  # a scenario may have ended while kernels were off
                         if self._device.on_gpu:
                             placement.give_back_cuda_memory()
                         self._interpreter = self._make()
