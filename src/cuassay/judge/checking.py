@@ -24,6 +24,7 @@ from cuassay.model import serial
 from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.scenario import Scenario
+from cuassay.model.trace import ScenarioResult
 from cuassay.model.verdict import Lane, Power
 from cuassay.sandbox.host.waits import first_of_group
 
@@ -44,7 +45,8 @@ class Checked:
     `never_judged` are outputs whose numbers decided nothing in any numeric case, and why;
     `cut_short` the codes of checks that had no time for every scenario. `power` is that of the
     inputs where it was measured beside the last checks. `right` are the scenarios that were judged
-    and showed nothing, each with its check; `with_id` gives a later finding its id.
+    and showed nothing, each with its check; `timed` is what came back of the timed calls, if they
+    are among them. `with_id` gives a later finding its id.
     """
 
     reports: tuple[CheckReport, ...]
@@ -55,6 +57,7 @@ class Checked:
     gross: bool = False
     power: Power | None = None
     right: tuple[tuple[Check, Scenario], ...] = ()
+    timed: ScenarioResult | None = None
     with_id: Callable[[Finding], Finding]
 
 
@@ -176,6 +179,7 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
     order = {report.code: number for number, report in enumerate(told)}
     examined = sorted(lanes.examined, key=lambda one: order.get(one.report.code, 0))
     plain = next((one for one in examined if one.report.code == "NUM001"), None)
+    passed = {one.report.code: one.passed for one in examined}
     # Those that the trial's own end cut are told of by its budget.
     short = {one.report.code for one in examined if one.cut_short} - bench.budget.cut.keys()
     return Checked(
@@ -188,8 +192,9 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
         gross=bool(lanes.over) and lanes.gross,
         power=measured,
         right=tuple(
-            (by_code[one.report.code], scenario) for one in examined for scenario in one.right
+            (by_code[one.report.code], scenario) for one in examined for scenario, _ in one.passed
         ),
+        timed=next((result for _, result in passed.get("PERF001", ())), None),
         with_id=lanes.teller.with_id,
     )
 

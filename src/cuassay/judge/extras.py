@@ -15,6 +15,7 @@ from cuassay.sandbox.local import LocalRunner
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.bench import Bench
+    from cuassay.judge.checking import Checked
     from cuassay.judge.decide.control import RunScenario
     from cuassay.judge.run.executor import Executor
     from cuassay.judge.run.reference import ReferenceRunner
@@ -36,16 +37,16 @@ def extras_of(
     bench: Bench,
     executor: Executor,
     reference: ReferenceRunner,
-    measured: Power | None,
+    checked: Checked,
     *,
     rule: BenchmarkRule | None,
 ) -> Extras:
     """Measure them, and choose the input regimes for later trials.
 
-    `measured` is the power of the inputs, where it was measured beside checks; the decision asked
-    for the benchmark's own `rule`.
+    The power of the inputs and the candidate's timed calls are those that were `checked`, where
+    they were; the decision asked for the benchmark's own `rule`.
     """
-    trial = bench.trial
+    trial, measured = bench.trial, checked.power
     eager: RunScenario | None = None
     if bench.has_times(executor):
         eager = bench.optional("", lambda: _reference_as_written(bench, reference))
@@ -55,7 +56,9 @@ def extras_of(
     if eager is not None:
         spent = bench.optional(
             "the time of a call",
-            lambda: speed.measure_speed(trial, executor, eager, compiled=reference.compiled),
+            lambda: speed.measure_speed(
+                trial, executor, eager, compiled=reference.compiled, known=checked.timed
+            ),
         )
     if (
         not bench.quick

@@ -32,4 +32,5 @@ def test_lanes_beside_the_first_begin_where_contexts_are_quick(
         optional=lambda what, make: make(),
         executor=lambda candidate, **given: (candidate, given["lazy"]),
     )
-    assert executors_beside(bench, executor) == (("kernel", True),) * lanes
+    opened: tuple[Any, ...] = executors_beside(bench, executor)
+    assert opened == (("kernel", True),) * lanes

@@ -17,7 +17,7 @@ from cuassay.checks.gpu.timing import per_call_s, timed
 from cuassay.inputs.geometry import all_bytes
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.steps import Time
-from cuassay.model.trace import Finished, StepDone
+from cuassay.model.trace import Finished, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile, Speed
 
 if TYPE_CHECKING:
@@ -35,27 +35,31 @@ def measure_speed(
     reference: RunScenario,
     *,
     compiled: Callable[[], RunScenario] | None,
+    known: ScenarioResult | None = None,
 ) -> Speed | None:
     """Return the times of one call, None where the candidate could not be timed.
 
+    `known` is what came back of the candidate's timed calls, if a check made them already.
     `compiled` opens a runner of the compiled reference; it is used on CUDA from standard on.
     """
     scenario = timed(trial)
-    own = per_call_s(scenario, candidate(scenario))
+    own = None if known is None else per_call_s(scenario, known)
+    if own is None:
+        own = per_call_s(scenario, candidate(scenario).result)
     if own is None:
         return None
     ran = reference(scenario)
-    eager = per_call_s(scenario, ran)
+    eager = per_call_s(scenario, ran.result)
     if eager is None:
         # What ran in that process before may have left it in no state to go on. Where it did go on,
         # the noise of others hid the time, and a new process, a context, would hear it too.
         went_on = all(isinstance(record, StepDone) for record in ran.result.records)
         ended = not went_on or not isinstance(ran.result.termination, Finished)
-        eager = per_call_s(scenario, reference(dataclasses.replace(scenario, fresh=ended)))
+        eager = per_call_s(scenario, reference(dataclasses.replace(scenario, fresh=ended)).result)
     cuda = trial.device.on_gpu
     fused = None
     if compiled is not None and cuda and trial.profile is not Profile.QUICK:
-        fused = per_call_s(scenario, compiled()(scenario))
+        fused = per_call_s(scenario, compiled()(scenario).result)
     rate = _bandwidth() if cuda else None
     floor = None if rate is None else all_bytes(trial.problem, scenario.cases[0].axes) / rate
     return Speed(
