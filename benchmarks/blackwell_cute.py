@@ -1,16 +1,17 @@
 """NVIDIA's examples of CuTe DSL for Blackwell, as programs, in the machine and without a GPU.
 
-    python benchmarks/blackwell_cute.py FILE... --out ROWS [--limit-s S] [--arguments WORDS]
+    python benchmarks/blackwell_cute.py FILE... --out ROWS [--arguments WORDS] [--arch N]
 
 FILE is an example of NVIDIA/cutlass, brought from there, that compares its result with PyTorch's
-when it is run. CuTe DSL compiles it for sm_100a; what it launches runs in the PTX machine with all
-its checks. Each example has a process of its own. ROWS gets a line of JSON for each: how it ended,
-what the machine found, seconds.
+when it is run. CuTe DSL compiles it for sm_100a (or another); what it launches runs in the PTX
+machine with all its checks. Each example has a process of its own. ROWS gets a line of JSON for
+each: how it ended, what the machine found, seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import runpy
 import subprocess
@@ -48,14 +49,27 @@ class _Kept(UntracedMode):
         return made
 
 
-def _run_here(file: Path, arguments: list[str], limit_s: float) -> dict[str, object]:
+def _once(
+    function: Any, *, kernel_arguments: Any = None, workspace_generator: Any = None, **_: Any
+) -> float:
+    """Call what an example times, without the events of a driver; it may compare the result."""
+    given = kernel_arguments or workspace_generator()
+    function(*given.args, **given.kwargs)
+    return 1.0
+
+
+def _run_here(
+    file: Path, arguments: list[str], limit_s: float, arch: int = 100
+) -> dict[str, object]:
     """Run an example as a program in this process; return its row."""
-    launches = Launches(limit_s=limit_s)
+    launches = Launches(limit_s=limit_s, arch=arch)
     began, ended = time.process_time(), "passed"
     with tempfile.TemporaryDirectory() as folder, blackwell():
         cute_kernels.enable(
-            launches, arch=100, multiprocessors=cuda_facade.MULTIPROCESSORS, folder=Path(folder)
+            launches, arch=arch, multiprocessors=cuda_facade.MULTIPROCESSORS, folder=Path(folder)
         )
+        for name in ("cutlass.testing", "cutlass.cute.testing"):
+            importlib.import_module(name).benchmark = _once
         sys.argv = [str(file), *arguments]
         sys.path.insert(0, str(file.parent))
         try:
@@ -83,11 +97,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--limit-s", type=float, default=120.0, help="seconds of one launch")
     parser.add_argument("--arguments", default="", help="what every example is called with")
+    parser.add_argument("--arch", type=int, default=100, help="103, 120")
     parser.add_argument("--here", action="store_true", help="in this process: one example")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.here:
-        row = _run_here(given.files[0].resolve(), given.arguments.split(), given.limit_s)
+        file, words = given.files[0].resolve(), given.arguments.split()
+        row = _run_here(file, words, given.limit_s, given.arch)
         with given.out.open("a") as file:
             file.write(json.dumps(row) + "\n")
         return int(row["ended"] != "passed" or bool(row["wrong"]))
@@ -95,6 +111,7 @@ def main() -> int:
     for one in given.files:
         command = [sys.executable, __file__, str(one), "--here", "--out", str(given.out)]
         command += ["--limit-s", str(given.limit_s), f"--arguments={given.arguments}"]
+        command += ["--arch", str(given.arch)]
         failed += bool(subprocess.run(command, check=False).returncode)
     return failed
 

@@ -62,6 +62,7 @@ class Launches:
     """Runs launches in the machine and keeps what it said of those since `begin`."""
 
     limit_s: float
+    arch: int = _ARCH
     record: Path | None = None
     test: str = ""
     reports: list[MachineReport] = field(default_factory=list)
@@ -101,7 +102,7 @@ class Launches:
 
     def run(self, ptx: str, launch: Launch) -> None:
         """Run a launch that the machine takes."""
-        options = Options(arch=_ARCH, shadow=False, limit_s=self.limit_s)
+        options = Options(arch=self.arch, shadow=False, limit_s=self.limit_s)
         started = time.process_time()
         report = run(parse(ptx), launch, options=options)
         self.run_s += time.process_time() - started

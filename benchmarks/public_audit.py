@@ -94,6 +94,8 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--profile", default="quick", choices=("quick", "standard", "deep"))
     parser.add_argument("--left", action="store_true",
                         help="only kernels that nobody decided, sets in turn")  # fmt: skip
+    parser.add_argument("--first", type=int, default=0, metavar="N",
+                        help="only the first N of them; 0: all")  # fmt: skip
     parser.add_argument("--undecided", action="store_true",
                         help="only kernels that `quick` rejected or could not decide")  # fmt: skip
     parser.add_argument("--again", type=int, default=0, metavar="N",
@@ -267,7 +269,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = import_rows(file, given.runs, Origin(**json.loads(given.origin)))
             print(f"{file}: {len(found)} rows")
         return 0
-    wanted = chosen(given, kernels, device)
+    # A lane stays with a problem: a call that few kernels fit into would see few problems.
+    wanted = chosen(given, kernels, device)[: given.first or None]
     if not wanted:
         print("no kernel is left that this call wants")
         return 0

@@ -1,9 +1,9 @@
 """Rows of earlier runs as rows of the public audit.
 
 Understood are the journals and results of `wild.py` and `foreign.py`, the results of
-`false_alarms.py --kinds trusted`, and the journals of `world.py`, of which kernels that a policy
-rejects rightly are passed over. Each import states who judged: the version, the machine,
-its packages and the time, which these files do not carry in every row.
+`false_alarms.py --kinds trusted`, and the journals and results of `world.py`, of which kernels that
+a policy rejects rightly, and those written for it, are passed over. Each import states who judged:
+the version, the machine, its packages and the time, which these files do not carry in every row.
 """
 
 from __future__ import annotations
@@ -21,20 +21,25 @@ from public_audit_rows import Row, about_kernel
 from cuassay.audit.family import operator_family
 from cuassay.checks import registry
 
-_NOT_HONEST = ("rejected", "fault")  # of world.py: by its policy, and planted
-_TORCH = ("transformers", "timm", "torchvision")  # the other libraries write Triton
+# Kinds of world.py: rejected by its policy, planted, and written for it by nobody outside.
+_NOT_PUBLIC = ("rejected", "fault", "wrong", "model")
+_TORCH = ("transformers", "timm", "torchvision", "diffusers")  # the other libraries write Triton
 _VERDICTS = ("ACCEPTED", "REJECTED", "INCONCLUSIVE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Who judged the rows of a file: `judged_at` in UTC, `version` of cuassay."""
+    """Who judged the rows of a file: `judged_at` in UTC, `version` of cuassay.
+
+    `section` names one of several runs that a file of results holds; empty for its only one.
+    """
 
     device: str
     machine: str
     versions: str
     judged_at: str
     version: str
+    section: str = ""
 
 
 def import_rows(file: Path, runs: Path, origin: Origin) -> list[Row]:
@@ -43,19 +48,23 @@ def import_rows(file: Path, runs: Path, origin: Origin) -> list[Row]:
     Rows of kernels that the index of `runs` does not hold are passed over.
     """
     kernels = {kernel.key: kernel for kernel in read_index(runs)}
-    found = [row for each in _rows(file) if (row := _row(each, kernels, origin, file.name))]
-    place = runs / "imported" / f"{file.parent.name}-{file.stem}.ndjson"
+    name = "-".join(filter(None, (file.stem, origin.section))) + file.suffix
+    rows = _rows(file, origin.section)
+    found = [row for each in rows if (row := _row(each, kernels, origin, name))]
+    place = runs / "imported" / f"{file.parent.name}-{Path(name).stem}.ndjson"
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text("".join(json.dumps(asdict(row)) + "\n" for row in found), encoding="utf-8")
     return found
 
 
-def _rows(file: Path) -> Iterator[Mapping[str, Any]]:
+def _rows(file: Path, section: str) -> Iterator[Mapping[str, Any]]:
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".ndjson":
         yield from map(json.loads, text.splitlines())
         return
     document = json.loads(text)
+    if section:
+        document = document["results"][section]
     shared = {"profile": document["profile"]} if "profile" in document else {}
     for row in document.get("rows") or document["kernels"]:
         yield {**shared, **row}
@@ -64,7 +73,7 @@ def _rows(file: Path) -> Iterator[Mapping[str, Any]]:
 def _row(
     each: Mapping[str, Any], kernels: Mapping[str, Kernel], origin: Origin, source: str
 ) -> Row | None:
-    if each.get("kind") in _NOT_HONEST:
+    if each.get("kind") in _NOT_PUBLIC:
         return None
     if "dtype" in each:
         about = _of_library(each)

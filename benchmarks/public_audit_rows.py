@@ -117,7 +117,7 @@ def _rows_below(runs: Path) -> list[Row]:
             kernel = kernels.get(result.item.candidate_name)
             if kernel is not None:
                 found.append(row_of(kernel, result, _call_of(calls, number), folder.name))
-    for file in sorted((runs / "imported").glob("*.ndjson")):
+    for file in sorted(runs.glob("imported*/*.ndjson")):
         found += read_journal(file, Row)
     return found
 

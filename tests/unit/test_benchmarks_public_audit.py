@@ -308,18 +308,25 @@ def test_rows_of_earlier_runs_become_rows(modules: dict[str, ModuleType], tmp_pa
         {"key": "k", "kind": kind, "name": name, "problem": "swiglu", "dtype": "float16",
          "profile": "quick", "seed": 7, "decision": "REJECTED", "codes": ["NUM001"],
          "conditions": ["sizes: rows to 50 of 4,096"], "seconds": 9.0}
-        for kind, name in (("world", "fla/swish"), ("rejected", "transformers/L2Norm"))
+        for kind, name in (("world", "fla/swish"), ("rejected", "transformers/L2Norm"),
+                           ("model", "rope_neox"))
     ]  # fmt: skip
     _write(tmp_path / "world.ndjson", "".join(json.dumps(row) + "\n" for row in world))
+    runs_of = {"evening": {"rows": [{**world[0], "kernel": "conch/silu"}]}, "profile": "quick"}
+    _write(tmp_path / "several.json", json.dumps({"results": runs_of}))
     origin = imports.Origin(device=CUDA, machine="H200", versions="v", judged_at="1", version="0")
     for name in ("wild.ndjson", "foreign.json", "trusted.json", "world.ndjson"):
         imports.import_rows(tmp_path / name, runs, origin)
+    evening = dataclasses.replace(origin, section="evening")
+    [late] = imports.import_rows(tmp_path / "several.json", runs, evening)
+    assert (late.name, late.source) == ("conch/silu/swiglu/float16", "several-evening.json")
     found = {row.key: row for row in modules["public_audit_rows"].read_rows(runs)}
     assert set(found) == {
         "sol/2/a",
         "sol-references/7",
         "trusted-libraries/liger_rms_norm/rmsnorm/float16",
         "trusted-libraries/fla/swish/swiglu/float16",
+        "trusted-libraries/conch/silu/swiglu/float16",
     }
     swish = found["trusted-libraries/fla/swish/swiglu/float16"]
     assert (swish.language, swish.checks, swish.conditions) == ("triton", ("NUM001",), ("sizes",))

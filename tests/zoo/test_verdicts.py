@@ -11,7 +11,15 @@ import pytest
 
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import HERE, load
-from tests.zoo.verdicts import BUGS, TWINS, Trial, half, judged_rightly
+from tests.zoo.verdicts import (
+    BUGS,
+    TWINS,
+    Trial,
+    half,
+    judged_rightly,
+    one_a_program,
+    program,
+)
 
 # The families under "where the faults were" of the audit that the design rests on.
 FAMILIES = (
@@ -37,8 +45,15 @@ def test_bug_is_rejected_and_twin_accepted(trial: Trial, gate: Gate, secret_seed
 
 def test_the_halves_hold_every_trial_once() -> None:
     trials = [str(trial) for number in (0, 1) for trial in half(number)]
-    assert len(trials) == len(set(trials)) == len(TWINS) + len(BUGS)
+    assert len(trials) == len(set(trials)) == len(one_a_program(TWINS)) + len(BUGS)
     assert 0.7 < len(half(0)) / len(half(1)) < 1.5
+
+
+def test_each_twin_is_judged_by_the_checks_of_all_pairs_that_it_is_the_twin_of() -> None:
+    judged = {program(t.pair): t.checks for n in (0, 1) for t in half(n) if not t.planted}
+    assert 0.9 * len(TWINS) < len(judged) < len(TWINS)
+    for pair in TWINS:
+        assert {*Trial(pair=pair, planted=False).checks} <= {*judged[program(pair)]}, pair.name
 
 
 def test_a_bug_meets_its_checks_and_its_twin_their_families() -> None:

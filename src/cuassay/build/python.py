@@ -27,11 +27,6 @@ from cuassay.model.candidate import Candidate, speaks_of_cute, speaks_of_triton
 from cuassay.model.device import Device
 from cuassay.model.ranks import other_way
 
-_OPTIONAL_PACKAGES = (
-    *("triton", "cutlass", "cuda", "cupy", "numba", "tilelang", "tvm", "tvm_ffi", "pycuda", "jax"),
-    *("flashinfer", "flash_attn", "apex", "xformers", "transformer_engine", "deep_gemm"),
-    *("kernels", "liger_kernel", "quack"),
-)
 # They reach the memory of other ranks from a kernel.
 _PACKAGES_OF_RANKS = ("nvshmem", "nccl", "triton_dist", "mscclpp", "deep_ep", "pplx_kernels")
 _NVSHMEM_IS_ABSENT = "NVSHMEM device library not found"  # says torch, of its Triton functions
@@ -215,8 +210,11 @@ def _missing(error: BaseException, root: Path, *, on_cpu: bool) -> str:
             own = (root / package).exists() or (root / f"{package}.py").exists()
             if package in _PACKAGES_OF_RANKS and not own:
                 return other_way(f"the package '{link.name}'")
-            if package in _OPTIONAL_PACKAGES and not own:
-                return f"the candidate imports '{link.name}', which is not installed here"
+            if package and not own:
+                return (
+                    f"the candidate imports '{link.name}', which is neither among its files nor "
+                    "installed here: install it, or correct the name"
+                )
         unjudged = absent_library_of_ranks(text)
         if unjudged or _NVSHMEM_IS_ABSENT in text:
             return unjudged or other_way("NVSHMEM's device library")

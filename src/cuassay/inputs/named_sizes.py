@@ -19,6 +19,7 @@ from typing import TypeAlias
 from cuassay.model.python_text import parse_python
 
 _LEAST, _MOST = 2, 1 << 20
+_LEAST_WRITTEN = 64  # of a number that is compared with nothing: smaller sizes are tried anyway
 _MOST_OF_A_NAME = 1000
 _DEPTH = 6  # of names and sums in an expression
 _FOLDED = (ast.Add, ast.Sub, ast.Mult, ast.LShift, ast.FloorDiv, ast.Pow)
@@ -37,6 +38,7 @@ _CUDA_NAMES = re.compile(
     re.MULTILINE,
 )
 _SUFFIX = re.compile(r"\b(\d+)[uUlL]+\b")
+_WHOLE = re.compile(r"(?<![\w.])\d{2,7}(?![\w.])")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _CUDA_SIGNS = ("__global__", "<<<", "#include")
 _LIMITS = ("min", "max", "minimum", "maximum", "clamp")  # calls whose numbers end what a size does
@@ -52,6 +54,7 @@ class SizeUse(enum.StrEnum):
     EQUAL = "equal"  # a size is compared with it, or looked up by it
     BOUND = "bound"  # a size lies below it or above it
     STEP = "step"  # a size is a multiple of it, or not
+    WRITTEN = "written"  # it stands there, whatever for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +97,17 @@ class _Known:
 def named_sizes(texts: Iterable[str]) -> tuple[NamedSize, ...]:
     """Return the numbers from 2 to 2^20 that sources compare sizes with, each once.
 
-    Numbers that are listed or looked up come first, then thresholds, then steps.
+    Numbers that are listed or looked up come first, then thresholds, then steps; last others that
+    are written there: an entry of a table, or what bits are compared with.
     """
     found: dict[tuple[int, SizeUse], list[str]] = {}
-    for text in texts:
-        for value, kind, of in _in_text(text):
-            if _LEAST <= value <= _MOST:
-                found.setdefault((value, kind), []).append(of)
+    uses = [use for text in texts for use in _in_text(text)]
+    known = {value for value, kind, _ in uses if kind is not SizeUse.WRITTEN}
+    for value, kind, of in uses:
+        if kind is SizeUse.WRITTEN and (value in known or value < _LEAST_WRITTEN):
+            continue
+        if _LEAST <= value <= _MOST:
+            found.setdefault((value, kind), []).append(of)
     order = list(SizeUse)
     made = [
         NamedSize(value=value, kind=kind, of=frozenset(of) if all(of) else frozenset())
@@ -133,6 +140,8 @@ def _in_text(text: str) -> Iterator[Use]:
                 yield from _uses(value, SizeUse.EQUAL, None, known)
             case ast.Constant(value=str() as inner) if any(s in inner for s in _CUDA_SIGNS):
                 yield from _in_cuda(inner)
+            case ast.Constant(value=int() as value) if value & (value - 1):  # no power of 2
+                yield value, SizeUse.WRITTEN, ""
             case _:
                 pass
 
@@ -302,3 +311,6 @@ def _in_cuda(text: str) -> Iterator[Use]:
             else:
                 given = ast.Name(word)
             yield from ((value, SizeUse(kind), "") for value in _numbers(given, known))
+    for value in map(int, _WHOLE.findall(text)):
+        if value & (value - 1):
+            yield value, SizeUse.WRITTEN, ""

@@ -128,15 +128,16 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     Each number gives its most telling case before any gives a second one: listed sizes that the
     source compares with, as the smallest workload has them; the sizes above its thresholds; the
     same for thresholds as counts of elements (of all axes that vary, or of a tensor); other sizes
-    that it compares with; two of its steps and a rest. Last come the other sides, what the cases of
-    other purposes lie on both sides of anyway, and sizes that constant axes have.
+    that it compares with; two of its steps and a rest; numbers that stand there for something else.
+    Last come the other sides, what the cases of other purposes lie on both sides of anyway, and
+    sizes that constant axes have.
     """
     problem, axes = planner.problem, planner.problem.var_axes()
     low = _small(axes, base)
     calls = [sizes for _, sizes in planner.workloads()]
     others = [base, *(sizes for _, sizes in planner.fitting(planner.budget.numeric_elements, 2))]
     constant = set(base.values()) - {base[axis.name] for axis in axes}
-    rounds: list[list[tuple[str, dict[str, int], bool]]] = [[] for _ in range(6)]
+    rounds: list[list[tuple[str, dict[str, int], bool]]] = [[] for _ in range(7)]
     for named in planner.named:
         for axis in axes:
             text = f"{axis.name}={{}} beside {named.value} of the source"
@@ -171,7 +172,8 @@ def _pairs(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     """
     axes = planner.problem.var_axes()
     low = _small(axes, base)
-    found = [_levels(planner.problem, planner.named, axis) for axis in axes]
+    compared = [one for one in planner.named if one.kind is not SizeUse.WRITTEN]
+    found = [_levels(planner.problem, compared, axis) for axis in axes]
     count = _LEVELS
     while prod(1 + len(levels[:count]) for levels in found) > _MOST_ROWS:
         count -= 1
@@ -224,7 +226,7 @@ def _levels(problem: Problem, named: Iterable[NamedSize], axis: VarAxis) -> list
         if not _may_mean(problem, one, axis):
             continue
         match one.kind:
-            case SizeUse.EQUAL:
+            case SizeUse.EQUAL | SizeUse.WRITTEN:
                 size = one.value
             case SizeUse.BOUND:
                 size = one.value + axis.multiple_of
@@ -246,6 +248,8 @@ def _turn(named: NamedSize, *, is_constant: bool, tried: Iterable[int]) -> int:
             return -1 if min(tried) < named.value < max(tried) else 1
         case SizeUse.STEP:
             return -1 if named.value < TILES[0] else 4
+        case SizeUse.WRITTEN:
+            return 5
 
 
 def beyond(planner: Planner) -> tuple[Case, ...]:
@@ -315,6 +319,8 @@ def _beside(named: NamedSize, axis: VarAxis) -> tuple[int, ...]:
             return value + step, value, value - step
         case SizeUse.STEP:
             return 2 * value + step, 2 * value
+        case SizeUse.WRITTEN:
+            return (value,)
 
 
 def _base(planner: Planner) -> dict[str, int]:

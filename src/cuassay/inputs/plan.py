@@ -10,6 +10,7 @@ slices of one of them changed); the judge fills the last three.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from cuassay.errors import UnknownNameError
@@ -24,11 +25,14 @@ from cuassay.inputs.neighbours import beyond, shapes
 from cuassay.inputs.planner import GatesOf, Planner, has_custom_source
 from cuassay.inputs.reductions import growth, hot
 from cuassay.inputs.regimes import NUMERIC
+from cuassay.inputs.scalars import moved_scalar
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.small import small, small_sizes
 from cuassay.model.case import Case
 from cuassay.model.device import CPU, Device
-from cuassay.model.problem import Problem
+from cuassay.model.domain import Choice
+from cuassay.model.dtype import DType
+from cuassay.model.problem import STATE_SOURCE, Problem, ScalarSpec
 from cuassay.model.verdict import Profile
 
 __all__ = ["PURPOSES", "growth_axes", "plan_cases", "small_sizes"]
@@ -112,6 +116,7 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         label = f"{regime.name} on {_listed(planner.problem, sizes)}"
         path = ("numeric", position)
         cases.append(planner.case(label, sizes, regime, workload=workload, seed_path=path))
+    cases = _with_both_values(planner.problem, cases)
     # A case of a module built as the problem builds it, everything else small. Where other sizes
     # are judged, this is the one that the benchmark runs.
     problem = planner.problem
@@ -137,6 +142,27 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         for workload, sizes in fits[: planner.budget.recorded_cases]
     )
     return (*recorded, *own, *cases, *at_scalars(planner), *beyond_values(planner), *as_built)
+
+
+def _with_both_values(problem: Problem, cases: Sequence[Case]) -> list[Case]:
+    """Return the cases with at least two values of each flag among them.
+
+    A flag drawn anew in three cases has the usual value in all of them one time in eight, and a
+    kernel that ignores it is right there: the last case takes another value then.
+    """
+    found = list(cases)
+    for spec in problem.inputs if len(found) > 1 else ():
+        if not isinstance(spec, ScalarSpec) or spec.name == STATE_SOURCE:
+            continue
+        is_flag = spec.dtype is DType.BOOL or isinstance(spec.domain, Choice)
+        values = {case.scalars[spec.name] for case in found if spec.name in case.scalars}
+        if not is_flag or len(values) != 1:
+            continue
+        other = moved_scalar(spec, values.pop())
+        if other is not None:
+            scalars = {**found[-1].scalars, spec.name: other}
+            found[-1] = dataclasses.replace(found[-1], scalars=scalars)
+    return found
 
 
 def benchmark(planner: Planner) -> tuple[Case, ...]:

@@ -17,6 +17,7 @@ import torch
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.decide.exchanges import IdleParts, idle_parts
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
+from cuassay.judge.decide.idle_operators import idle_operators
 from cuassay.judge.decide.required import decide_least, decide_required
 from cuassay.judge.decide.scope import scope_of
 from cuassay.judge.decide.unreached import (
@@ -107,6 +108,7 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
     reached = reduce(or_, (one.pool.reached for one in bench.opened))
     idle = None
     operations: tuple[Unreached, ...] | None = None
+    of_cpp: tuple[Unreached, ...] | None = None
     if not (rejected or ends or ruled.findings) and checked.built:
         idle = bench.optional(
             "parts of the code that decide nothing",
@@ -116,6 +118,13 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
             "operations of kernels that decide nothing",
             lambda: idle_instructions(trial, bench.candidate, executor, checked),
         )
+        if reached.host:
+            of_cpp = bench.optional(
+                "operations of C++ that decide nothing",
+                lambda: idle_operators(
+                    trial, bench.candidate, executor.exchanged_in_worker, checked
+                ),
+            )
     idle = idle or IdleParts()
     ended = (report.outcome for report in reports)
     failures = (one for outcome in ended if isinstance(outcome, Failed) for one in outcome.findings)
@@ -134,6 +143,7 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
             *unreached_in_kernels(bench.candidate, bench.machine.executed),
             *undecided_in_kernels(bench.candidate, bench.machine.executed),
             *(operations or ()),
+            *(of_cpp or ()),
         ),
         shared=() if seen_in_threads else idle.shared,
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,

@@ -205,7 +205,8 @@ class InstructionChange(enum.StrEnum):
 class InstructionEdit:
     """One change of all instructions alike that the compiler made of a source line.
 
-    `words` say what was changed; `key` names the change in other compilations of the source.
+    `words` say what was changed; `key` names the change in other compilations of the source. One
+    that was `lifted` out of its line, as out of a loop, has the line at which its result is used.
     """
 
     change: InstructionChange
@@ -213,6 +214,7 @@ class InstructionEdit:
     line: int
     words: str
     key: str
+    lifted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,13 +230,15 @@ class EditedCalls:
     """A recorded call executed with edits of its instructions, those that came to their end.
 
     `same` are edits with which all outputs kept their bytes, `broken` the keys of those with which
-    a launch did not end well. `refused` says why none was tried, if so; `cut` that there was no
+    a launch did not end well. `lines` are those of a source, by file, that became instructions of
+    kernels that ran. `refused` says why none was tried, if so; `cut` that there was no
     time for all, of which `spent_s` of processor time went by.
     """
 
     calls: tuple[EditedCall, ...] = ()
     same: tuple[InstructionEdit, ...] = ()
     broken: tuple[str, ...] = ()
+    lines: tuple[tuple[str, int], ...] = ()
     cut: bool = False
     spent_s: float = 0.0
     refused: str = ""

@@ -54,6 +54,36 @@ class Spoiled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorExchange:
+    """An operation of torch that an extension's C++ calls, and what takes the place of its result.
+
+    Without a `site` all operations of the call are noted.
+    """
+
+    site: str = ""
+    instead: Instead = Instead.ZERO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """An operation of torch that an extension's C++ calls, and what may take its result's place.
+
+    `site` names it from call to call; `file` and `line` are of the C++, empty where nobody knows.
+    """
+
+    site: str
+    file: str
+    line: int
+    instead: tuple[Instead, ...]
+
+    @property
+    def told(self) -> dict[str, str | int | list[str]]:
+        """What a process says of it."""
+        instead = [one.value for one in self.instead]
+        return {"site": self.site, "file": self.file, "line": self.line, "instead": instead}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """Instructions of the candidate's Python files that ran, by file.
 
@@ -67,7 +97,7 @@ class Reached:
     `lost` says that something in the process ended that. `picked` says of a minimum, a maximum, a
     remainder or a bit operation of integers which of its operands it came to, by place; `other`
     where it came to neither. `host` are lines and branches of an extension's C++, in functions that
-    ran, by the name that its compiler has of the file.
+    ran, by the name that its compiler has of the file, `operators` operations that it calls.
     """
 
     places: Mapping[str, frozenset[Place]] = field(default_factory=dict)
@@ -77,6 +107,7 @@ class Reached:
     kept: Mapping[str, frozenset[Span]] = field(default_factory=dict)
     picked: Mapping[str, Mapping[Span, frozenset[str]]] = field(default_factory=dict)
     host: Mapping[str, frozenset[HostPlace]] = field(default_factory=dict)
+    operators: frozenset[Operator] = frozenset()
     traced: tuple[str, int] | None = None
     calls: int = 0
     lost: bool = False
@@ -121,6 +152,7 @@ class Reached:
                 file: self.host.get(file, no_host) | other.host.get(file, no_host)
                 for file in {**self.host, **other.host}
             },
+            operators=self.operators | other.operators,
             traced=self.traced or other.traced,
             calls=self.calls + other.calls,
             lost=self.lost or other.lost,
@@ -176,6 +208,15 @@ def read_reached(found: object) -> Reached:
             str(file): frozenset((int(line), int(at), bool(ran)) for line, at, ran in places_of)
             for file, places_of in dict(found.get("host", {})).items()  # type: ignore[attr-defined]
         }
+        operators = frozenset(
+            Operator(
+                site=str(one["site"]),
+                file=str(one["file"]),
+                line=int(one["line"]),
+                instead=tuple(map(Instead, one["instead"])),
+            )
+            for one in found.get("operators", ())  # type: ignore[attr-defined]
+        )
         traced = tuple(found.get("traced", ()))  # type: ignore[attr-defined]
         lost = bool(found["lost"])  # type: ignore[index]
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
@@ -188,6 +229,7 @@ def read_reached(found: object) -> Reached:
         kept=kept,
         picked=picked,
         host=host,
+        operators=operators,
         traced=(str(traced[0]), int(traced[1])) if len(traced) == 2 else None,
         calls=1,
         lost=lost,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from cuassay.model.case import Case
-from cuassay.model.reached import Exchange, Spoiled
+from cuassay.model.reached import Exchange, OperatorExchange, Spoiled
 from cuassay.model.relation import Relation
 from cuassay.model.step import CallOfSlot, FillOfSlot, OfResult, OfSlot, StepBase
 from cuassay.model.steps import (
@@ -113,7 +113,7 @@ class Call(CallOfSlot):
     autograd: Autograd = Autograd.ON
     parameters: bool = False
     autocast: bool = False
-    exchange: Exchange | Spoiled | None = None
+    exchange: Exchange | Spoiled | OperatorExchange | None = None
 
     @property
     def wants_answers(self) -> str:

@@ -80,9 +80,14 @@ def test_entry_that_is_no_function(tmp_path: Path) -> None:
         load(tmp_path, "run = 3\n")
 
 
-def test_kernel_package_that_is_absent_is_a_missing_tool(tmp_path: Path) -> None:
-    with pytest.raises(MissingToolError, match="imports 'cutlass', which is not installed"):
-        load(tmp_path, "import cutlass\n")
+@pytest.mark.parametrize("package", ["helion_absent", "torch.absent"])
+def test_a_package_that_is_absent_is_a_missing_tool(tmp_path: Path, package: str) -> None:
+    absent = f"imports '{package}', which is neither among its files nor installed here"
+    with pytest.raises(MissingToolError, match=absent):
+        load(tmp_path, f"import {package}\n")
+    call = load(tmp_path, f"def run(x):\n    import {package}\n").call
+    with pytest.raises(MissingToolError, match=absent):
+        call(torch.ones(3))
 
 
 def test_a_library_by_which_ranks_are_not_judged_is_a_missing_tool(tmp_path: Path) -> None:
@@ -93,9 +98,10 @@ def test_a_library_by_which_ranks_are_not_judged_is_a_missing_tool(tmp_path: Pat
         load(tmp_path, absent)
 
 
-def test_module_that_nobody_knows_is_the_candidates_fault(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="No module named 'trochh'"):
-        load(tmp_path, "import trochh\n")
+def test_a_module_that_its_own_package_lacks_is_the_candidates_fault(tmp_path: Path) -> None:
+    sources = ("import parts.absent\n", "")
+    with pytest.raises(BuildError, match=r"No module named 'parts\.absent'"):
+        load(tmp_path, *sources, paths=("kernel.py", "parts/__init__.py"))
 
 
 def test_path_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:

@@ -265,3 +265,22 @@ def test_axes_that_the_source_does_not_compare_come_last() -> None:
     places = [n for n, axes in enumerate(beside) if axes["rows"] in (299, 300, 301)]
     assert beside[0]["cols"] == 301
     assert not places or places[0] > 0
+
+
+def test_numbers_that_are_compared_with_nothing_come_last_and_are_planned() -> None:
+    text = """import torch
+CODE = '''#include <vector>
+static std::vector<double> table(401, 1.0); // 222
+double of(long n) { table[347] = 1.1; return table[n % 401] * 0.7071067 + 512; }
+'''
+def run(x):
+    return (x.shape[1] ^ 287) * 1024, x.shape[1] > 300
+"""
+    found = named_sizes([text])
+    written = [one.value for one in found if one.kind is SizeUse.WRITTEN]
+    assert sorted(written) == [287, 347]
+    assert [one.value for one in found][-2:] == written
+    cases = plan_cases(
+        scaled_add().problem, "shapes", profile=Profile.STANDARD, root_seed=1, named=found
+    )
+    assert {287, 347} <= {case.axes["cols"] for case in cases}

@@ -70,6 +70,14 @@ def test_standard_holds_rows_of_zeros_and_rows_of_ties(name: str) -> None:
     assert any(bool((row.max(-1, keepdim=True).values == row).sum(-1).gt(1).any()) for row in rows)
 
 
+@pytest.mark.parametrize("profile", Profile)
+def test_a_flag_has_two_values_among_the_numeric_cases_of_every_seed(profile: Profile) -> None:
+    problem = registry.get("sgd_momentum_step")
+    for seed in range(24):
+        cases = plan_cases(problem, "numeric", profile=profile, root_seed=seed)
+        assert {case.scalars["nesterov"] for case in cases} == {False, True}
+
+
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("purpose", PURPOSES)
 def test_every_case_is_legal_and_deterministic(name: str, purpose: str) -> None:

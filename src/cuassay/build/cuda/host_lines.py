@@ -45,12 +45,13 @@ def _counters_tool(compiler: str) -> str:
 def counting_flags(compiler: str, foreign: Sequence[Path]) -> list[str]:
     """Return the flags with which a g++ counts; none where its `gcov` is missing.
 
-    Functions of files below `foreign` and of the system's headers are not counted.
+    Functions of files below `foreign` and of the system's headers are not counted. Lines are
+    written down as well.
     """
     if not _counters_tool(compiler):
         return []
     folders = "|".join(re.escape(str(one)) for one in (Path("/usr"), *foreign))
-    return ["--coverage", f"-fprofile-exclude-files=({folders})/.*"]
+    return ["-g1", "-gdwarf-4", "--coverage", f"-fprofile-exclude-files=({folders})/.*"]
 
 
 def link_counters(compiler: str, folder: Path) -> list[str]:
@@ -81,6 +82,11 @@ class HostLines:
         loaded = ctypes.CDLL(str(library))
         if hasattr(loaded, _DUMP) and hasattr(loaded, _RESET):
             self._libraries.append((loaded, library.parent))
+
+    @property
+    def libraries(self) -> tuple[Path, ...]:
+        """The libraries that are followed."""
+        return tuple(Path(loaded._name) for loaded, _ in self._libraries)
 
     def begin(self) -> None:
         """Set all counters to zero."""

@@ -220,16 +220,20 @@ def _undeclared_anywhere(log: str, texts: Sequence[str]) -> bool:
 
     Such a source compiles nowhere. All else may be what the CUDA runtime for the CPU lacks.
     """
+    from ptxsan.host.tokens import tokenize
+
     faults = [(one["host"] or one["device"], int(one["line"])) for one in _UNDECLARED.finditer(log)]
     if not faults or len(faults) != len(_ERROR.findall(log)):
         return False
     names = {name for name, _ in faults}
     if any(_LIBRARY_NAME.match(name) for name in names):
         return False  # its header may not be installed, or ours may lack the function
-    lines = [line for text in texts for line in text.splitlines()]
+    # Tokens, since a comment that names a function declares nothing.
+    tokens = [(text, token) for text in texts for token in tokenize(text)]
     for name in names:
-        uses = sum(bool(re.search(rf"\b{name}\b", line)) for line in lines)
-        if uses > len({line for one, line in faults if one == name}):
+        word = re.compile(rf"\b{name}\b")
+        uses = {(text, text.count("\n", 0, t.start)) for text, t in tokens if word.search(t.text)}
+        if len(uses) > len({line for one, line in faults if one == name}):
             return False
     return not any(map(_in_headers, names))
 

@@ -94,6 +94,9 @@ _BY_NUMBER = (
     "tf32.ftz", "b4x16", "b4x16_p64", "b6x16_p32",
 )  # fmt: skip
 
+# Of a hardware map: f32 that becomes tf32, and the types whose numbers are hardware's own.
+_ROUNDED, _OWN_NUMBERS = 1 << 16, {11: "b4x16"}
+
 
 def hardware_map(raw: bytes) -> Encoded | None:
     """Return what a tensor map of sm_90 to sm_120 says; None for what is none, or is not known.
@@ -101,23 +104,27 @@ def hardware_map(raw: bytes) -> Encoded | None:
     128 bytes: an address; 4 bits that are 2, dimensions less one (3), element type (4),
     interleaving (2), swizzling (3), what follows is for caches; strides in units of 16 bytes (32
     bits each, 4 more behind them); sizes less one (32 bits each); element strides less one, the
-    box less one (a byte each). Read off what NVIDIA's CuTe DSL writes; tiled maps without
-    interleaving and filled with zeros are known.
+    box less one (a byte each). f32 whose numbers become tf32 on their way has a bit of its own.
+    Read off what NVIDIA's CuTe DSL writes; tiled maps without interleaving and filled with zeros
+    are known.
     """
     if len(raw) != 128:
         return None
     words = [int.from_bytes(raw[at : at + 4], "little") for at in range(0, 64, 4)]
     flags, rank = words[2], (words[2] >> 4 & 7) + 1
     number, swizzle = flags >> 7 & 15, flags >> 13 & 7
-    known = flags & 15 == 2 and not flags & 3 << 11 and not flags & 1 << 16
-    if not known or rank > 5 or number >= len(_BY_NUMBER) or swizzle > 3:
+    known = flags & 15 == 2 and not flags & 3 << 11
+    element = _OWN_NUMBERS.get(number, "" if number > max(_OWN_NUMBERS) else _BY_NUMBER[number])
+    if flags & _ROUNDED:
+        element = "tf32" if element == "f32" else ""
+    if not known or not element or rank > 5 or swizzle > 3:
         return None
     if any(raw[52:55]):  # element strides
         return None
     tops = [words[7] >> 4 * one & 15 for one in range(4)]
     strides = tuple(16 * (words[3 + one] | tops[one] << 32) for one in range(rank - 1))
     return Encoded(
-        address=words[0] | words[1] << 32, element=_BY_NUMBER[number],
+        address=words[0] | words[1] << 32, element=element,
         sizes=tuple(one + 1 for one in words[8 : 8 + rank]), strides=strides,
         box=tuple(one + 1 for one in raw[55 : 55 + rank]), swizzle=(0, 32, 64, 128)[swizzle],
     )  # fmt: skip

@@ -48,6 +48,9 @@ _TVM_ENTRY = ctypes.CFUNCTYPE(
     _INT, _PLACE, _PLACE, _INT, _PLACE
 )  # handle, arguments, count, result
 _CUDA = 2  # kDLCUDA
+# Where a DLPack capsule of a name has its device: behind the address of the data, and behind what
+# a version has before it.
+_DEVICE_AT = {b"dltensor": 8, b"dltensor_versioned": 40}
 
 
 @dataclass(slots=True)
@@ -160,6 +163,8 @@ def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int, folder: Pat
             "cutlass.cutlass_dsl.cuda_jit_executor"
         ).CudaDialectJitCompiledFunction
         hardware = importlib.import_module("cutlass.utils.hardware_info").HardwareInfo
+        tensor = importlib.import_module("cutlass.cute.runtime")._Tensor
+        read_tensor = tensor.load_dltensor
         wanted = (compiler.jit, executor.run_compiled_program, function._load_cuda_library)
     except (ImportError, AttributeError) as error:
         raise MissingToolError(
@@ -183,6 +188,15 @@ def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int, folder: Pat
 
     function._load_cuda_library = call
     function.num_devices = 1
+
+    # Let tensors of a CPU lie in global memory, by whose address space the DSL chooses instructions
+    @functools.wraps(read_tensor)
+    def on_device(self: Any) -> None:
+        if self._dltensor_wrapper is None:
+            _say_device(self._dlpack_data)
+        read_tensor(self)
+
+    tensor.load_dltensor = on_device
 
     # Answer what persistent kernels ask of the device before they choose a grid
     def begin(self: Any, device_id: int = 0) -> None:
@@ -210,6 +224,15 @@ def _answered(jit: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
         return engine
 
     return call
+
+
+def _say_device(capsule: Any) -> None:
+    """Make a DLPack capsule, if it is one, say that its tensor lies on a GPU."""
+    name, place = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    place.restype, place.argtypes = _PLACE, (ctypes.py_object, ctypes.c_char_p)
+    if type(capsule).__name__ == "PyCapsule" and (at := _DEVICE_AT.get(name(capsule))) is not None:
+        _INT.from_address(place(capsule, name(capsule)) + at).value = _CUDA
 
 
 def _answer_tvm(runtime: _Runtime) -> None:

@@ -14,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from cuassay.build.machine.instruction_edits import Exchanged, edited_module, edits_of, ordered
+from cuassay.build.machine.instruction_edits import (
+    Exchanged,
+    edited_module,
+    edits_of,
+    lines_of,
+    ordered,
+)
 from cuassay.build.machine.launch import prepared
 from cuassay.build.machine.memory import StorageArena, element_offsets
 from cuassay.build.machine.replay import furnish, set_variables
@@ -110,6 +116,9 @@ def _execute(recording: Recording, asked: Mapping[str, Any]) -> EditedCalls:
         calls=tuple(calls),
         same=tuple(same),
         broken=tuple(broken),
+        lines=tuple(
+            sorted({line for number, kernel in ran for line in lines_of(modules[number], kernel)})
+        ),
         cut=cut,
         spent_s=time.process_time() - began,
     )

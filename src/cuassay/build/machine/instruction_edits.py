@@ -24,6 +24,7 @@ from ptxsan.syntax import (
     Module,
     Operand,
     Register,
+    SourceLine,
     Symbol,
 )
 
@@ -43,6 +44,7 @@ _CALCULATIONS = _ROOTS | {"add", "sub", "mul", "fma", "div", "min", "max"}
 _COUNTS = frozenset({"sub", "mul", "div", "rem", "shr", "min", "max"})
 _KEEPING = frozenset({"mul", "div", "rem", "min", "max", "selp"}) | _ROOTS
 _SIGN_BITS = (31, 63)
+_OF_ARGUMENTS = _ARITHMETIC | {"and", "or", "xor", "not", "cvt", "neg", "abs"}
 _BOUNDS = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "lo": "ls", "ls": "lo", "hi": "hs",
            "hs": "hi"}  # fmt: skip
 _SIGNS = {"s8": "u8", "u8": "s8", "s16": "u16", "u16": "s16", "s32": "u32", "u32": "s32"}
@@ -107,10 +109,12 @@ def edits_of(
             for item in reversed(function.body)
             if item.operands and isinstance(item.operands[0], Register)
         }
-        threads = _of_threads(function)
+        threads, of_sizes = _of_threads(function), _of_sizes(function)
         tests = _Tests(loops=frozenset(back), compared=frozenset(compared))
         for place, instruction in enumerate(function.body):
-            source = own_line(instruction.source)
+            source, lifted = own_line(instruction.source), False
+            if leaving_out and source is not None and not source.line:
+                source, lifted = _line_of_use(function, instruction), True
             if instruction.line not in ran or source is None or not source.line:
                 continue
             file = source.file.rpartition("/")[2]
@@ -119,17 +123,26 @@ def edits_of(
                 given = _origins(instruction, makers)
                 changes = (
                     (kind, f"{text} ({given})", new)
-                    for kind, text, new in _left_out(instruction, makers, threads)
+                    for kind, text, new in _left_out(instruction, makers, threads, of_sizes)
                 )
             for change, words, new in changes:
                 key = f"{kernel} {file}:{source.line} {instruction.opcode} {change} {words}"
                 edit = InstructionEdit(
-                    change=change, file=file, line=source.line, words=words, key=key
+                    change=change, file=file, line=source.line, words=words, key=key, lifted=lifted
                 )
                 groups.setdefault(key, (edit, {}))[1][name, place] = new
         if len(groups) > _MOST:
             break
     yield from groups.values()
+
+
+def lines_of(module: Module, kernel: str) -> Iterator[tuple[str, int]]:
+    """Yield file and line of a source that a kernel's instructions come from."""
+    for name, function in module.functions.items():
+        for item in () if function.entry and name != kernel else function.body:
+            source = own_line(item.source)
+            if source is not None and source.line:
+                yield source.file.rpartition("/")[2], source.line
 
 
 def ordered(edits: Iterable[InstructionEdit], *, near: int) -> list[InstructionEdit]:
@@ -221,25 +234,78 @@ def _of_threads(function: Function) -> frozenset[str]:
     return frozenset(found)
 
 
+def _of_sizes(function: Function) -> frozenset[str]:
+    """Return the registers that follow from a launch's arguments alone and meet something else.
+
+    A number of sizes ends there, such as how far a row is shifted: whatever made it, bits too.
+    """
+    found: set[str] = set()
+    for item in function.body:
+        if not item.operands or not isinstance(item.operands[0], Register):
+            continue
+        target, given = item.operands[0].name, item.operands[1:]
+        of_arguments = item.base in _OF_ARGUMENTS and all(
+            isinstance(one, Immediate) or (isinstance(one, Register) and one.name in found)
+            for one in given
+        )
+        if of_arguments or (item.base == "ld" and "param" in item.parts):
+            found.add(target)
+        else:
+            found.discard(target)
+    return frozenset(
+        one.name
+        for item in function.body
+        if not (item.operands and getattr(item.operands[0], "name", "") in found)
+        for one in item.operands
+        if isinstance(one, Register) and one.name in found
+    )
+
+
+def _line_of_use(function: Function, made: Instruction) -> SourceLine | None:
+    """Return the line at which the result of an instruction without one is used first.
+
+    A compiler that takes an operation out of a loop takes its line away.
+    """
+    wanted = {one.name for one in made.operands[:1] if isinstance(one, Register)}
+    for item in function.body[function.body.index(made) + 1 :]:
+        if wanted.isdisjoint(one.name for one in item.operands[1:] if isinstance(one, Register)):
+            continue
+        source = own_line(item.source)
+        if source is not None and source.line:
+            return source
+        wanted |= {one.name for one in item.operands[:1] if isinstance(one, Register)}
+    return None
+
+
 def _left_out(
-    one: Instruction, makers: Mapping[str, str], threads: Collection[str]
+    one: Instruction,
+    makers: Mapping[str, str],
+    threads: Collection[str],
+    of_sizes: Collection[str],
 ) -> Iterator[_Change]:
     """Yield an instruction that gives zero, and those that give an operand as it is.
 
-    Not of sums: without one of its parts the other one is left, which zero for that part says.
+    Not of sums: without one of its parts the other one is left, which zero for that part says. But
+    of a number that is made of sizes alone nothing else may say it.
     """
     kind, target = one.parts[-1], one.operands[0] if one.operands else None
     bits = kind.lstrip("fsub")
     if not isinstance(target, Register) or not bits.isdigit() or target.name in threads:
         return
     whole = kind in _INTEGERS
-    if one.base != "selp" and one.base not in (_COUNTS if whole else _CALCULATIONS):
+    of_size = whole and target.name in of_sizes and one.base in _OF_ARGUMENTS
+    if one.base != "selp" and one.base not in (_COUNTS if whole else _CALCULATIONS) and not of_size:
         return
     if one.base == "shr":  # a part of a quotient that is there for negative numbers
         value, by = one.operands[1:]
         signs = isinstance(by, Immediate) and by.bits in _SIGN_BITS
-        if signs or (isinstance(value, Register) and makers.get(value.name, "").startswith("shr")):
+        shifted = isinstance(value, Register) and makers.get(value.name, "").startswith("shr")
+        if (signs or shifted) and not of_size:
             return
+        if signs:  # a comparison with zero in another form: as if it were always below zero
+            ones = Immediate((1 << int(bits)) - 1 if kind.startswith("s") else 1, "int")
+            below = dataclasses.replace(one, operands=(target, ones))
+            yield InstructionChange.BRANCH, "always below zero", _named(below, ("mov", f"b{bits}"))
     elif one.base == "fma":
         yield from _parts(one, one.operands[3:])
     elif one.base in _KEEPING and not (whole and one.base == "mul"):

@@ -30,8 +30,8 @@ class Build001(EarlyEnding):
     How it decides
         An error of the compiler, of the linker or of the import is the candidate's own fault
         and rejects it, with the message. So does an import that does not end within 300 s. A
-        compiler or device that is not there, one that needs longer than that, and memory that
-        runs out are no fault of the candidate: the trial ends INCONCLUSIVE.
+        compiler, device or package that is not there, one that needs longer than that, and memory
+        that runs out are no fault of the candidate: the trial ends INCONCLUSIVE.
 
     Can it be wrong?
         A source that needs a newer compiler or another architecture than this machine has

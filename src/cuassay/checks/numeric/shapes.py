@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, memory_fault, termination_finding
 from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.numeric.common import comparison_finding, single_call
+from cuassay.checks.numeric.each_size import each_size, swept
 from cuassay.checks.numeric.listed_sizes import refusal_condition, sizes_in_words
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Call, Scenario
-from cuassay.model.trace import Finished, StepRaised
+from cuassay.model.trace import Finished, ScenarioResult, StepRaised
 
 
 class Shp001(Check):
@@ -26,6 +27,7 @@ class Shp001(Check):
         primes, tile sizes plus and minus one and minus two, one size for all axes, and 0 where the
         domain includes it, for every var axis, together and one at a time. Then beside numbers that
         the candidate's sources compare sizes with: each by itself, and those of two axes at once.
+        At `standard` then at each size of an axis in turn, the others small, from the least one on.
 
     Why it matters
         A kernel written for seven benchmark lengths may bake in strides, tile counts or a
@@ -51,7 +53,8 @@ class Shp001(Check):
         "shapes: only the sizes of its workloads" unless the problem declares other bounds.
 
     Options
-        --profile sets how many sizes are tried; --require shapes makes the condition binding.
+        --profile sets how many sizes are tried, and how long each is in turn: 0, 8 or 40 s;
+        --require shapes makes the condition binding.
     """
 
     code = "SHP001"
@@ -71,22 +74,32 @@ class Shp001(Check):
         """Yield one call per neighbouring shape."""
         for case in trial.cases("shapes"):
             yield single_call(case, label=f"shapes: {case.label}")
+        yield from each_size(trial)
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
     ) -> Iterable[Finding]:
-        """Judge how the call ended, then its numbers."""
-        case = scenario.cases[0]
-        sizes = sizes_in_words(trial.problem, case)
+        """Judge how the calls ended, then their numbers: of several the first that is wrong."""
+        reads = reads_of(scenario, run)
         ended = termination_finding(scenario, run, problem=trial.problem)
         if ended is not None:
+            case = scenario.cases[min(len(reads), len(scenario.cases) - 1)]
             yield ended_finding(self, trial, scenario, run, case=case, ended=ended)
             return
-        for read in reads_of(scenario, run):
-            for comparison in answers.wrong(read):
-                yield comparison_finding(
-                    self, trial, scenario, case, comparison, lead=f"at {sizes}"
-                )
+        for read in reads:
+            wrong = answers.wrong(read)
+            alone = scenario
+            if len(scenario.cases) > 1:
+                alone = single_call(read.case, label=f"shapes: {read.case.label}")
+            lead = f"at {sizes_in_words(trial.problem, read.case)}"
+            for comparison in wrong:
+                yield comparison_finding(self, trial, alone, read.case, comparison, lead=lead)
+            if wrong:
+                return
+
+    def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
+        """Return up to which size of an axis each was tried."""
+        return swept(seen)
 
 
 def ended_finding(

@@ -22,8 +22,10 @@ _EVALUATING = (StateSource.GIVEN_EVALUATION.value, StateSource.INITIAL_EVALUATIO
 _COMMON = """
 
 # ---- cuassay's adapter: a function of the forward arguments and of the model's state ----
+import contextlib as _cuassay_contextlib
+import threading as _cuassay_threading
+
 import torch as _cuassay_torch
-from torch.utils._python_dispatch import TorchDispatchMode as _CuassayMode
 
 _CUASSAY_SEED = 42
 _CUASSAY_INIT = {init}
@@ -32,6 +34,7 @@ _CUASSAY_BUFFERS = {buffers}
 _CUASSAY_BUILT = {built}
 _CUASSAY_COUNT = {count}
 _CUASSAY_CALL = {call!r}
+_cuassay_lock = _cuassay_threading.RLock()
 
 
 {call}
@@ -45,32 +48,39 @@ def _cuassay_put(value, place, size):
     return type(value)(items)
 
 
-class _CuassayFills(_CuassayMode):
+@_cuassay_contextlib.contextmanager
+def _cuassay_fills():
     # Draws large tensors of a CPU on the GPU, seeded by the CPU's generator: there torch takes up
-    # to 30 ns for an element of 16 bits, ten seconds for the experts of one layer.
+    # to 30 ns for an element of 16 bits, ten seconds for the experts of one layer. Methods are
+    # replaced: under a dispatch mode torch.jit.trace takes what convolutions return for constants.
+    tensor = _cuassay_torch.Tensor
+    with _cuassay_lock:
+        for name in ("normal_", "uniform_"):
+            setattr(tensor, name, _cuassay_drawn(getattr(tensor, name)))
+        try:
+            yield
+        finally:
+            for name in ("normal_", "uniform_"):
+                delattr(tensor, name)  # torch's own is that of the base class
 
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        named, aten = kwargs or {{}}, _cuassay_torch.ops.aten
-        if func not in (aten.normal_.default, aten.uniform_.default) or named.get("generator"):
-            return func(*args, **named)
-        filled = args[0]
-        is_large = filled.device.type == "cpu" and filled.numel() >= {large}
-        if not is_large or not filled.is_contiguous():
-            return func(*args, **named)
+def _cuassay_drawn(fill):
+    thread = _cuassay_threading.get_ident()
+
+    def drawn(self, *args, **named):
+        is_large = self.device.type == "cpu" and self.numel() >= {large}
+        is_ours = is_large and _cuassay_threading.get_ident() == thread
+        if not is_ours or not self.is_contiguous() or named.get("generator"):
+            return fill(self, *args, **named)
         seed = int(_cuassay_torch.randint(2**62, ()))
         gpu = f"cuda:{{_cuassay_torch.cuda.current_device()}}"
-        drawn = _cuassay_torch.Generator(gpu).manual_seed(seed)
-        for part in filled.view(-1).split({large}):
+        named["generator"] = _cuassay_torch.Generator(gpu).manual_seed(seed)
+        for part in self.view(-1).split({large}):
             values = _cuassay_torch.empty(part.shape, dtype=part.dtype, device=gpu)
-            part.copy_(func(values, *args[1:], **{{**named, "generator": drawn}}))
-        return filled
+            part.copy_(fill(values, *args, **named))
+        return self
 
-
-_CuassayFills.__torch_dispatch__._torchdynamo_disable = True
+    return drawn
 
 
 def _cuassay_build(kind, sizes=()):
@@ -79,14 +89,14 @@ def _cuassay_build(kind, sizes=()):
     for places, size in zip(_CUASSAY_BUILT.values(), sizes):
         for place in places:
             init = _cuassay_put(init, place, size)
-    # Empty until CUDA is initialised, which this must not do.
+    # Empty until CUDA is initialised, which this must not do, and where no GPU is.
     devices = list(range(len(_cuassay_torch.cuda.default_generators)))
     with _cuassay_torch.random.fork_rng(devices=devices):
         _cuassay_torch.manual_seed(_CUASSAY_SEED)
-        if not (sizes and _cuassay_torch.cuda.is_initialized()):
+        if not (sizes and devices):
             return kind(*init)
         # Sizes come with a call, whose tensors are on the GPU for the reference and the kernel.
-        with _CuassayFills():
+        with _cuassay_fills():
             return kind(*init)
 
 

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -28,7 +28,7 @@ from cuassay.model import serial
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.case import Case
 from cuassay.model.python_text import parse_python, span_of
-from cuassay.model.reached import Exchange, Instead, Reached, Span, Spoiled
+from cuassay.model.reached import Exchange, Instead, OperatorExchange, Reached, Span, Spoiled
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario, Step
 from cuassay.model.scope import Unreached
 from cuassay.model.trace import StepDone, StepRaised
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     RunExchanged = Callable[[Scenario], Coroutine[Any, Any, Ran | None]]
 
+AnyExchange = TypeVar("AnyExchange", Exchange, OperatorExchange)
 _NO_TIME = "no time was left to exchange all parts of its code"
 _TEXT = 76  # characters of an expression
 _CALL_S = 5.0
@@ -105,7 +106,9 @@ def idle_parts(
         if turn[0] in large:  # only for what no smaller case runs
             kept, left = [one for one in left if one in same], [o for o in left if o not in same]
         for first in range(0, len(left), _AT_ONCE):
-            for one, right in _tried(trial, run, turn, left[first : first + _AT_ONCE], end):
+            for one, right in tried_exchanges(
+                trial, run, turn, left[first : first + _AT_ONCE], end
+            ):
                 if right is not False:
                     kept.append(one)
                 if right:
@@ -357,13 +360,13 @@ def _kept(trial: Trial, run_exchanged: RunExchanged, cases: Sequence[Case], end:
     return _Kept(deciding=deciding.kept, written=written.kept)
 
 
-def _tried(
+def tried_exchanges(
     trial: Trial,
     run_exchanged: RunExchanged,
     cases: tuple[Case, ...],
-    exchanges: Sequence[Exchange],
+    exchanges: Sequence[AnyExchange],
     end: float,
-) -> Iterator[tuple[Exchange, bool | None]]:
+) -> Iterator[tuple[AnyExchange, bool | None]]:
     """Return for each exchange whether the call on a case was right; None: it did not happen.
 
     `cases` are that case, and that of a call before it, if there is one.
@@ -403,7 +406,9 @@ def _tried(
         fresh, waiting = tried < len(waiting), waiting[count:]
 
 
-def _scenario(cases: tuple[Case, ...], exchanges: Iterable[Exchange]) -> Scenario:
+def _scenario(
+    cases: tuple[Case, ...], exchanges: Iterable[Exchange | OperatorExchange]
+) -> Scenario:
     steps: list[Step] = [
         Allocate(slot="a", case=0),
         Call(slot="a", result="r"),

@@ -9,9 +9,10 @@ kernels what `judge.decide.exchanges` is to Python.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cuassay.checks.kernels.facts import cleaned_text
@@ -22,6 +23,7 @@ from cuassay.judge.diagnose.blamed_lines import source_line
 from cuassay.judge.diagnose.instructions import edited_calls, is_right, record_call
 from cuassay.model.candidate import Candidate
 from cuassay.model.machine import InstructionEdit
+from cuassay.model.python_text import parse_python
 from cuassay.model.scenario import Scenario
 from cuassay.model.scope import Unreached
 
@@ -50,6 +52,7 @@ def idle_instructions(
     limit_s, spent_s, cut = trial.effort.idle_instructions_s, 0.0, False
     met: dict[str, InstructionEdit] = {}
     calls, needed = Counter[str](), set[str]()
+    lines: set[tuple[str, int]] = set()
     for case in judged_cases(trial, checked)[0]:
         if spent_s >= limit_s:
             break
@@ -65,6 +68,7 @@ def idle_instructions(
         except (CuassayError, RuntimeError, ValueError):
             continue
         spent_s, cut = spent_s + found.spent_s, cut or found.cut
+        lines.update((file, line) for file, line in found.lines)
         # A compiler makes other instructions for other sizes: each has calls of its own.
         tried = {edit.key: edit for edit in (*found.same, *(one.edit for one in found.calls))}
         met |= tried
@@ -72,19 +76,52 @@ def idle_instructions(
         needed.update(found.broken)
         needed.update(one.edit.key for one in found.calls if not is_right(trial, call, one))
     idle = [edit for key, edit in met.items() if key not in needed and calls[key] >= _LEAST_CALLS]
-    named = tuple(_named(candidate, idle))
+    named = tuple(_named(candidate, idle, lines))
     if cut and (not calls or max(calls.values()) < _LEAST_CALLS):
         test = "no time was left to leave out all operations of its kernels"
         named += (Unreached(file=candidate.entry_file, line=1, last=1, test=test),)
     return named
 
 
-def _named(candidate: Candidate, idle: list[InstructionEdit]) -> Iterator[Unreached]:
-    """Return lines of operations, each once, but for those that call a library's function."""
-    lines = {(edit.file, edit.line) for edit in idle}
+def _named(
+    candidate: Candidate, idle: list[InstructionEdit], known: Collection[tuple[str, int]]
+) -> Iterator[Unreached]:
+    """Return lines of operations, each once, but for those that call a library's function.
+
+    Those of one that its compiler lifted out of its line are those of its kernel that make numbers
+    of sizes and of which no instruction is left: `known` are lines of which some are.
+    """
+    lines = {(edit.file, edit.line) for edit in idle if not edit.lifted}
+    for edit in idle:
+        used = source_line(candidate, edit.file, edit.line) if edit.lifted else None
+        if used is None:
+            continue
+        text = next(one.text for one in candidate.sources if one.path == used.file)
+        gone = {
+            (edit.file, one.lineno)
+            for one in _plain_numbers(text, edit.key.split()[0])
+            if (edit.file, one.lineno) not in known
+        }
+        lines |= gone or {(edit.file, edit.line)}
     for file, number in sorted(lines):
         line = source_line(candidate, file, number, what="")
         if line is None or _FUNCTION.search(_LESS.sub("", line.text)):
             continue
         test = cleaned_text(f"made no difference: {line.text.strip()}", _TEXT)
         yield Unreached(file=line.file, line=number, last=number, test=test)
+
+
+def _plain_numbers(text: str, kernel: str) -> Iterator[ast.Assign]:
+    """Yield assignments of a Python kernel that calculate with names and numbers alone."""
+    try:
+        tree = parse_python(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    plain = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load)
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name == kernel:
+            for one in ast.walk(function):
+                if not isinstance(one, ast.Assign) or not isinstance(one.value, ast.BinOp):
+                    continue
+                if all(isinstance(part, plain) for part in ast.walk(one.value)):
+                    yield one

@@ -260,6 +260,14 @@ class Executor(Closing):
             inputs = partial(host_inputs, self._trial)
             return await apart.execute(scenario, inputs, fresh=scenario.fresh)
 
+    async def exchanged_in_worker(self, scenario: Scenario) -> Ran | None:
+        """Run calls in which operations of an extension's C++ give other results."""
+        async with self._clocked(scenario), self._one:
+            truths = self._trial.truths
+            return await self.pool.execute(
+                scenario, truths.inputs, answers=truths.answers, fresh=scenario.fresh
+            )
+
     @asynccontextmanager
     async def _clocked(self, scenario: Scenario) -> AsyncIterator[Parts]:
         """Count what runs as time of the trial, and its parts as the candidate's or the judge's."""

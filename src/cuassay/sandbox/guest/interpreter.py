@@ -19,6 +19,7 @@ from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem, Scalar
+from cuassay.model.reached import OperatorExchange
 from cuassay.model.reports import Returned
 from cuassay.model.scenario import (
     Allocate,
@@ -46,6 +47,7 @@ from cuassay.sandbox.guest.interface import (
 from cuassay.sandbox.guest.memory import placement
 from cuassay.sandbox.guest.memory.recycling import FreedMemory
 from cuassay.sandbox.guest.observe import launch_errors
+from cuassay.sandbox.guest.observe.operators import OPERATORS
 from cuassay.sandbox.guest.production import Production
 from cuassay.sandbox.guest.raised import raised as raised  # who executes steps needs it too
 
@@ -237,10 +239,18 @@ class Interpreter:
             torch.cuda.synchronize()
         with placement.poisoned_memory(step.poison, self._device, given.answers):
             launch_errors.clear(self._device)
-            held = streams.called_as(step, slot, lambda: self.invoke(step.slot, outputs))
+            wanted = step.exchange
+            with (
+                OPERATORS.exchanged(wanted)
+                if isinstance(wanted, OperatorExchange)
+                else contextlib.nullcontext()
+            ) as mode:
+                held = streams.called_as(step, slot, lambda: self.invoke(step.slot, outputs))
             launch_errors.raise_pending(self._device)
             if self._device.on_gpu:
                 torch.cuda.synchronize()
+        if mode is not None and wanted != OperatorExchange() and not mode.happened:
+            return Made()
         self.hold(step.result, step.slot, held)
         described = tuple(self._describe(step.result))
         if self._convention is not Convention.RETURNS:

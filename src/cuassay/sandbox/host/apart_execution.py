@@ -15,7 +15,7 @@ from cuassay.model.candidate import Candidate, Convention
 from cuassay.model.case import Case
 from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Problem
-from cuassay.model.reached import read_reached
+from cuassay.model.reached import Exchange, Spoiled, read_reached
 from cuassay.model.reports import Holding, Holdings, Returned
 from cuassay.model.scenario import (
     Allocate,
@@ -202,7 +202,7 @@ class ApartExecution(Execution):
             "result": step.result,
             "outputs": held.outputs,
             "before": before,
-            "part": None if step.exchange is None else step.exchange.told,
+            "part": step.exchange.told if isinstance(step.exchange, Exchange | Spoiled) else None,
             "follow": step.result in self._read_later and step.exchange is None,
             "later_s": _LATER_S if self._called else 0.0,
             "pace_s": _PACE_S if self._called else 0.0,

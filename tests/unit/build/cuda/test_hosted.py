@@ -12,11 +12,12 @@ import torch
 
 from cuassay import build
 from cuassay.build import unavailable
-from cuassay.build.cuda.hosted import prepare_headers
+from cuassay.build.cuda.hosted import HostedUnit, build_hosted, prepare_headers
 from cuassay.build.machine import candidates as machine
 from cuassay.errors import BuildError, MissingToolError
-from cuassay.model.candidate import Candidate
+from cuassay.model.candidate import BuildFlags, Candidate
 from cuassay.model.device import CPU
+from ptxsan.errors import CompileError
 from tests.support.builds import candidate, problem
 
 pytestmark = pytest.mark.skipif(
@@ -319,13 +320,38 @@ def test_load_builds_files_of_the_candidate(folder: Path, tmp_path: Path) -> Non
         ("torch::Tensor run(torch::Tensor x);", "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}"),
     ],
 )
-def test_a_binding_that_compiles_nowhere_is_the_candidates_own(
+def test_a_source_that_compiles_nowhere_is_the_candidates_own(
     tmp_path: Path, old: str, new: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unavailable, "_noted", [])
-    text = (FALLS_BACK % SMALL).replace(f'cpp_sources="{old}"', f'cpp_sources="{new}"')
+    text = (FALLS_BACK % SMALL).replace(old, new, 1)
     call = build.load(inline(text), problem(), device=CPU, folder=tmp_path).call
     torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))  # as on a GPU
     text = text.replace("except Exception:", "except ZeroDivisionError:")
     with pytest.raises(BuildError, match="Error building extension"):
         build.load(inline(text), problem(), device=CPU, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("y[i] = __exp2f(x[i]);  // __exp2f has no header", BuildError),
+        ("y[i] = __exp2f(x[i]);\n  // __exp2f has no header", BuildError),
+        ("y[i] = __exp2f(x[i]);\n#define OTHER __exp2f", MissingToolError),
+        ("y[i] = __expf(x[i]);", MissingToolError),  # CUDA's: what lacks it is not the candidate
+    ],
+)
+def test_a_comment_declares_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, fault: type[Exception]
+) -> None:
+    name = line.partition("(")[0].rpartition(" ")[2]
+    number = SMALL.splitlines().index("  if (i < n) y[i] = 2 * x[i];") + 1
+    log = f'm.cu({number}): error: identifier "{name}" is undefined'
+
+    def refuses(*_: object) -> None:
+        raise CompileError("NVRTC does not accept it", log)
+
+    monkeypatch.setattr("ptxsan.host.build.compile_unit", refuses)
+    unit = HostedUnit(name="m.cu", text=SMALL.replace("y[i] = 2 * x[i];", line))
+    with pytest.raises(fault, match="NVRTC does not" if fault is BuildError else "may be at fault"):
+        build_hosted("m", [unit], BuildFlags(), folder=tmp_path)

@@ -133,6 +133,8 @@ _WRITTEN = (
     (0x46322, (25, 1000), (199, 39, 2), (63, 7, 0), "f16", 128),
     (0x40112, (16, 0), (63, 39, 0), (7, 7), "u32", 0),
     (0x42492, (32, 0), (63, 39, 0), (3, 7), "f64", 32),
+    (0x2563A2, (32, 8192), (127, 255, 0), (31, 127, 0), "tf32", 128),
+    (0x465A2, (8, 2048), (255, 255, 0), (255, 127, 0), "b4x16", 128),
 )
 
 
@@ -164,8 +166,9 @@ def test_a_tensor_map_of_hardware_is_read(
     [
         bytes(128),
         bytes(64),
+        _written(0x46612, (32, 0), (255, 39, 0), (127, 7)),  # a number that nothing wrote
         _written(0x46312 | 1 << 11, (32, 0), (255, 39, 0), (63, 7)),  # interleaved
-        _written(0x46312 | 1 << 16, (32, 0), (255, 39, 0), (63, 7)),  # no zeros outside
+        _written(0x46312 | 1 << 16, (32, 0), (255, 39, 0), (63, 7)),  # f16 that becomes tf32
     ],
 )
 def test_what_is_no_tensor_map_or_another_one_is_not_read(raw: bytes) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
 from cuassay.build.machine import cute_kernels
@@ -155,3 +156,17 @@ def test_a_tensor_map_that_is_not_known_is_named_at_its_launch() -> None:
     first, second = _encode(runtime, 1), _encode(runtime, 1)
     assert first != second
     assert all("interleave 1" in why for why in runtime.maps.values())
+
+
+def test_a_tensor_of_a_cpu_says_that_it_lies_on_a_gpu() -> None:
+    """The DSL gives it the address space of global memory then, which some copies demand."""
+    capsule = torch.arange(3.0).__dlpack__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    at = pointer(capsule, b"dltensor")
+    kinds = []
+    for _ in range(2):
+        kinds.append(ctypes.c_int32.from_address(at + 8).value)
+        cute_kernels._say_device(capsule)
+    assert kinds == [1, 2]
+    cute_kernels._say_device(object())

@@ -182,6 +182,23 @@ def test_operations_that_change_nothing_in_a_call_are_told_by_their_lines() -> N
     assert 7 not in same
 
 
+def _bits(alone: str) -> str:
+    """Return a kernel with a number of bits of its sizes, which is zero but for one size."""
+    return SCALED.replace(
+        "  float scale",
+        f"  int other = n ^ {alone};\n  int moved = 1 + ((other | -other) >> 31);\n  float scale",
+    ).replace("x[i]", "x[(i + moved) % n]")
+
+
+def test_a_sum_of_bits_of_sizes_that_is_always_zero_changes_nothing() -> None:
+    same, _ = _kept_lines(8, "0.5f", _bits("2879"))
+    assert {4, 5} & same
+    source = _bits("2879").replace("GROUP", "8").replace("TERM", "0.5f")
+    module = parse(compile_ptx(source, arch="sm_90", flags=("-lineinfo",)))
+    every = edits_of(module, "k", ran=range(1000), sizes={}, scalars={}, leaving_out=True)
+    assert {edit.line for edit, _ in every if "below" in edit.words} == {5}  # of no quotient
+
+
 def test_operations_that_a_call_needs_are_not_left_out() -> None:
     same, needed = _kept_lines(8, "0.5f", SCALED)
     assert 5 in needed

@@ -31,7 +31,9 @@ def build(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     gpu = 'f"cuda:{_cuassay_torch.cuda.current_device()}"'
     assert gpu in text
     exec(text.partition("from unused import")[0].replace(gpu, '"cpu"'), known)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "default_generators", (torch.default_generator,))
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: torch.get_rng_state())
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: None)
     found: Callable[..., Any] = known["_cuassay_build"]
     return found
 
@@ -59,3 +61,21 @@ def test_small_weights_are_those_of_the_seed(build: Callable[..., Any]) -> None:
         usual = _Layer(4096)
     assert torch.equal(made.low, usual.low)
     assert torch.equal(made.small, usual.small)
+
+
+class _Traced(nn.Module):
+    """Traces itself, as modules do that warm up in their constructor."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, features, 1)
+        with torch.inference_mode():
+            self.trace = torch.jit.trace(self.layer, torch.randn(2, 3, 4, 4))
+
+
+def test_a_module_that_traces_itself_follows_its_input(build: Callable[..., Any]) -> None:
+    own = torch.Tensor.normal_
+    made = build(_Traced, (5,))
+    given = torch.randn(7, 3, 4, 4)
+    assert torch.equal(made.trace(given), made.layer(given))
+    assert torch.Tensor.normal_ is own  # nothing of torch stays replaced

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -102,6 +104,21 @@ def test_where_time_ends_before_three_calls_that_is_told(monkeypatch: pytest.Mon
     slow = EditedCalls(same=(_edit(2),), spent_s=2.0, cut=True)
     (told,) = _named(monkeypatch, slow, slow, slow)
     assert told == (1, "no time was left to leave out all operations of its kernels")
+
+
+def test_what_was_lifted_out_of_its_line_is_named_where_nothing_is_left_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = dataclasses.replace(_edit(3, "kernel k.py:3 zero"), lifted=True)
+    text = SOURCE.sources[0].text.replace("erff(x) * 2", "far * 2")
+    source = dataclasses.replace(SOURCE.sources[0], text=text)
+    monkeypatch.setattr(
+        sys.modules[__name__], "SOURCE", dataclasses.replace(SOURCE, sources=(source,))
+    )
+    alone = EditedCalls(same=(used,), lines=(("k.py", 3), ("k.py", 4)))
+    assert [line for line, _ in _named(monkeypatch, alone, alone, alone)] == [2]
+    known = dataclasses.replace(alone, lines=(("k.py", 2), ("k.py", 3), ("k.py", 4)))
+    assert [line for line, _ in _named(monkeypatch, known, known, known)] == [3]
 
 
 _KERNEL = """// cuassay-launch:

@@ -60,10 +60,19 @@ def _run(file: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "y: relative error"),
+        ("\n_run = run\ndef run(*a):\n    return _run(*a)[1:]\n", "y has shape"),
+    ],
+)
 def test_the_program_fails_until_the_kernel_is_repaired(
-    trial: JudgeTrial, nursery: Nursery, tmp_path: Path
+    trial: JudgeTrial, nursery: Nursery, tmp_path: Path, line: str, said: str
 ) -> None:
-    candidate = _candidate(trial)
+    source = tmp_path / _PAIR.bug.name
+    source.write_text(_PAIR.bug.read_text() + line)
+    candidate = load_candidate(str(source), trial.problem)
     scenario = single_call(trial.cases("numeric")[0], label="numbers")
     with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0) as runner:
         run = runner(scenario)
@@ -72,7 +81,7 @@ def test_the_program_fails_until_the_kernel_is_repaired(
     assert files[0] == place
     failed = _run(place)
     assert failed.returncode == 1
-    assert "AssertionError: y: relative error" in failed.stderr
+    assert f"AssertionError: {said}" in failed.stderr
     kernel = tmp_path / "repro_kernel" / _PAIR.bug.name
     kernel.write_text(_PAIR.twin.read_text())
     repaired = _run(place)

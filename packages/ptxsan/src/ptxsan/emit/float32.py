@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptxsan import origins
 from ptxsan.emit.context import Emit
 from ptxsan.emit.floating import (
+    as_single,
     canonical32,
     delta,
     exact_of,
@@ -84,6 +85,25 @@ def _exactly(cx: Emit, operation: str, *operands: str) -> str:
     return cx.let(f"f{operation} double {operands[0]}, {operands[1]}")
 
 
+def _is_mixed(ins: Instruction) -> bool:
+    """Whether its factors, or its first addend, are halves and the rest f32 (`fma.rn.f32.bf16`)."""
+    return ins.parts[-1] in ("f16", "bf16") and ins.parts[-2] == "f32"
+
+
+def _operands(cx: Emit, ins: Instruction) -> list[Value]:
+    """Return the sources as f32; a half is one exactly."""
+    found, last = [], len(ins.operands) - 1
+    for index, operand in enumerate(ins.operands[1:], 1):
+        if not _is_mixed(ins) or index == last:
+            found.append(cx.read(operand, "f32"))
+            continue
+        half = cx.read(operand, ins.parts[-1])
+        bits = cx.let(f"bitcast float {as_single(cx, half.bits, half.type)} to i32")
+        found.append(Value("f32", bits, half.poison, (half.lane(0),)))
+    return found
+
+
+@emits("add", "sub", types=("f16", "bf16"), where=_is_mixed)
 @emits("add", "sub", "mul", types=("f32",))
 def emit_binary32(cx: Emit, ins: Instruction) -> None:
     """Add, subtract or multiply, rounded once."""
@@ -100,7 +120,7 @@ def emit_divide32(cx: Emit, ins: Instruction) -> None:
 
 
 def _binary(cx: Emit, ins: Instruction) -> None:
-    a, b = cx.read(ins.operands[1], "f32"), cx.read(ins.operands[2], "f32")
+    a, b = _operands(cx, ins)
     exact_a, here_a = _doubles(cx, a)
     exact_b, here_b = _doubles(cx, b)
     exact = _exactly(cx, ins.base, exact_a, exact_b)
@@ -131,10 +151,11 @@ def _note_start(cx: Emit, accumulator: str) -> None:
     cx.call("void", "note_start", ("i64", statistics(cx)), ("double", accumulator))
 
 
+@emits("fma", types=("f16", "bf16"), where=_is_mixed)
 @emits("fma", "mad", types=("f32",))
 def emit_fma32(cx: Emit, ins: Instruction) -> None:
     """Multiply and add, rounded once (mad.f32 is fma on every architecture that is modelled)."""
-    a, b, c = (cx.read(operand, "f32") for operand in ins.operands[1:4])
+    a, b, c = _operands(cx, ins)
     doubles = [_doubles(cx, value) for value in (a, b, c)]
     exact = _exactly(cx, "fma", *(one for one, _ in doubles))
     here = _exactly(cx, "fma", *(one for _, one in doubles))

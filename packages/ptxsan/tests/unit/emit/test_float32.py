@@ -49,6 +49,23 @@ def test_the_result_may_be_an_operand() -> None:
     np.testing.assert_array_equal(found, given[:, :2] + given[:, 2:4])
 
 
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+@pytest.mark.parametrize("opcode", ["fma.rn.f32", "fma.rz.sat.f32", "add.f32", "sub.rm.f32"])
+def test_halves_meet_an_f32_as_their_own_values(opcode: str, name: str) -> None:
+    """`fma.rn.f32.bf16` of sm_100: factors of 16 bits, added to 32; CuTe DSL's RMSNorm has it."""
+    random = np.random.default_rng(11)
+    given = random.standard_normal((64, 8)).astype(np.float32)
+    given[:4, :4] = [np.inf, -0.0, 1e-40, np.nan]
+    read = "mov.b64 {%f1, %f2}, %rd3; mov.b64 {%f3, %f4}, %rd4;\n"
+    read += f"cvt.rn.{name}.f32 %h1, %f1; cvt.rn.{name}.f32 %h2, %f2;\n"
+    wide = f"cvt.f32.{name} %f5, %h1; cvt.f32.{name} %f6, %h2;\n"
+    mixed, alone = ("%h1, %h2", "%f5, %f6") if "fma" in opcode else ("%h1", "%f5")
+    end = "mov.b64 %rd6, {%f7, %f1};"
+    found = _run(f"{read}{opcode}.{name} %f7, {mixed}, %f3;\n{end}", given)
+    expected = _run(f"{read}{wide}{opcode} %f7, {alone}, %f3;\n{end}", given)
+    np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
+
+
 @pytest.mark.parametrize("opcode", ["max.f32", "min.NaN.f32"])
 def test_the_extreme_of_three(opcode: str) -> None:
     random = np.random.default_rng(3)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cuassay.build.cuda.host_lines import HOST_LINES
+from cuassay.sandbox.guest.observe.operators import OPERATORS
 from cuassay.sandbox.guest.process.notes import follow, watch
 
 
@@ -46,7 +47,8 @@ class Lines:
     def found(self) -> dict[str, Any]:
         """Return what was noted and not yet returned."""
         values = {} if self._values is None else self._values[2]()
-        return self._lines[2]() | values | {"host": HOST_LINES.found()}
+        host = {"host": HOST_LINES.found(), "operators": OPERATORS.found()}
+        return self._lines[2]() | values | host
 
     def forget(self) -> None:
         """Begin anew."""

@@ -1,0 +1,80 @@
+"""Each size in turn: what is wrong at one size alone is found, and said of that size alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuassay.checks.numeric.each_size import each_size, swept
+from cuassay.checks.numeric.shapes import Shp001
+from cuassay.model.effort import Effort
+from cuassay.model.trace import Finished, ScenarioResult
+from cuassay.model.verdict import Profile
+from tests.support.fake_trial import FakeTrial, examine, row_sum
+
+
+def by_a_table(x: torch.Tensor) -> torch.Tensor:
+    table = torch.ones(401)
+    table[347] = 1.1
+    return x.sum(-1) * table[x.shape[1] % 401]
+
+
+def plain(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(-1)
+
+
+def ends_at_347(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[1] == 347:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+    return x.sum(-1)
+
+
+@pytest.fixture
+def trial(monkeypatch: pytest.MonkeyPatch) -> FakeTrial:
+    """A trial at `standard` that no clock ends before all small sizes were called."""
+    monkeypatch.setattr(Effort, "each_size_s", 3600.0)
+    made = row_sum(declared=True)
+    made.profile = Profile.STANDARD
+    return made
+
+
+def test_one_wrong_size_is_found_and_named_alone(trial: FakeTrial) -> None:
+    (found, *_) = examine(Shp001(), trial, lambda: by_a_table)
+    assert "cols = 347: " in found.message
+    assert found.where is not None
+    assert found.where.axes["cols"] == 347
+    assert found.scenario is not None
+    assert [dict(case.axes)["cols"] for case in found.scenario.cases] == [347]
+
+
+def test_the_same_kernel_without_the_entry_is_right_at_all_sizes(trial: FakeTrial) -> None:
+    assert examine(Shp001(), trial, lambda: plain) == []
+
+
+def test_a_size_at_which_the_call_does_not_end_well_is_named(trial: FakeTrial) -> None:
+    (found, *_) = examine(Shp001(), trial, lambda: ends_at_347)
+    assert "cols = 347" in found.message
+
+
+def test_no_size_up_to_the_last_one_is_left_out(trial: FakeTrial) -> None:
+    scenarios = list(each_size(trial))
+    for name in ("rows", "cols"):
+        sizes = {
+            case.axes[name]
+            for scenario in scenarios
+            for case in scenario.cases
+            if scenario.cases[0].axes[name] != scenario.cases[-1].axes[name]
+        }
+        assert sizes == set(range(min(sizes), max(sizes) + 1))
+        assert max(sizes) > 400
+    result = ScenarioResult(records=(), termination=Finished(), output_text="")
+    said = swept((one, result) for one in scenarios)
+    assert said.startswith("each size in turn: ")
+    assert "rows to" in said
+
+
+def test_undeclared_bounds_and_quick_have_none() -> None:
+    undeclared = row_sum(declared=False)
+    undeclared.profile = Profile.STANDARD
+    assert list(each_size(undeclared)) == []
+    assert list(each_size(row_sum(declared=True))) == []
