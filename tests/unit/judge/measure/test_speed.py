@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -101,9 +102,9 @@ def timed_here(**given: Any) -> tuple[Any, list[str]]:
     trial = bench(scaled_add(**given), lambda x, bias, gain: x * gain + bias).trial
     of: Any = SimpleNamespace(trial=trial, quick=True, on_gpu=False, device=trial.device)
 
-    def begin() -> str:
+    def begin() -> Any:
         begun.append("process")
-        return "process"
+        return lambda scenario: ran(QUIET, Finished())
 
     reference: Any = SimpleNamespace(begin=begin)
     return extras._reference_as_written(of, reference), begun
@@ -123,4 +124,11 @@ def test_the_reference_is_timed_in_the_judge_at_quick() -> None:
 
 def test_a_slow_reference_has_a_process_that_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "_HERE_S", 0.0)
-    assert timed_here() == ("process", ["process"])
+    assert timed_here()[1] == ["process"]
+
+
+def test_what_does_not_go_on_in_the_judge_is_asked_of_a_process() -> None:
+    run, begun = timed_here()
+    trial = bench(scaled_add(), lambda x, bias, gain: x * gain + bias).trial
+    run(replace(timed(trial), fresh=True))
+    assert begun == ["process"]
