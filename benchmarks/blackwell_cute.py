@@ -28,6 +28,18 @@ from cuassay.build import cuda_facade
 from cuassay.build.machine import cute_kernels
 from cuassay.dispatch_modes import UntracedMode
 
+_ALIGNED = 512  # bytes, as CUDA's allocators give them: examples ask for 128
+
+
+def _align(tensor: torch.Tensor) -> None:
+    """Move a new tensor to memory that begins where a GPU's would."""
+    old = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    new = torch.empty(old.numel() + _ALIGNED, dtype=torch.uint8)
+    start = -new.data_ptr() % _ALIGNED
+    new[start : start + old.numel()].copy_(old)
+    offset = start // tensor.element_size() + tensor.storage_offset()
+    tensor.set_(new.untyped_storage(), offset, tensor.size(), tensor.stride())
+
 
 class _Kept(UntracedMode):
     """Keeps the tensors that a program makes, which its launches name by address alone."""
@@ -41,11 +53,11 @@ class _Kept(UntracedMode):
     ) -> Any:
         made = func(*args, **(kwargs or {}))
         for one in made if isinstance(made, tuple | list) else (made,):
-            if isinstance(one, torch.Tensor) and one.device.type == "cpu" and one.numel():
-                place = one.untyped_storage().data_ptr()
-                if place not in self._places:
-                    self._places.add(place)
-                    DESCRIBED.append(one)
+            kept = isinstance(one, torch.Tensor) and one.device.type == "cpu" and one.numel()
+            if kept and one.untyped_storage().data_ptr() not in self._places:
+                _align(one)
+                self._places.add(one.untyped_storage().data_ptr())
+                DESCRIBED.append(one)
         return made
 
 

@@ -35,11 +35,18 @@ class Left:
     here: frozenset[str]
 
     def beyond(self, before: Left) -> dict[str, list[object]]:
-        """Return what is there now and was not before, by kind."""
+        """Return what is there now and was not before, by kind.
+
+        Where no namespace is our own, other programs make files of shared memory meanwhile: those
+        that a process beside ours has open are not what was left.
+        """
         found = {
             field.name: sorted(getattr(self, field.name) - getattr(before, field.name), key=str)
             for field in fields(self)
         }
+        if found["shared"]:
+            others = _held_by_others(self.running | {os.getpid()})
+            found["shared"] = [name for name in found["shared"] if name not in others]
         return {kind: names for kind, names in found.items() if names}
 
 
@@ -75,6 +82,21 @@ def _names(folder: str) -> list[str]:
     with suppress(OSError):
         return os.listdir(folder)
     return []
+
+
+def _held_by_others(ours: frozenset[int]) -> set[str]:
+    """Return the files of shared memory that processes beside ours map or have open."""
+    held: set[str] = set()
+    for pid in set(processes.visible_processes()) - ours:
+        with suppress(OSError):
+            lines = Path("/proc", str(pid), "maps").read_text(encoding="utf-8", errors="replace")
+            held |= {
+                line.split(maxsplit=5)[5] for line in lines.splitlines() if "/dev/shm/" in line
+            }
+        for number in _names(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                held.add(os.readlink(f"/proc/{pid}/fd/{number}"))
+    return held
 
 
 def _segments() -> Iterator[str]:

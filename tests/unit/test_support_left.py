@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import left
-from tests.support.left import nothing_left
+from tests.support.left import look, nothing_left
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +55,20 @@ def test_memory_without_a_name_is_seen() -> None:
     with pytest.raises(AssertionError, match="memory"), nothing_left(None):
         made = os.memfd_create("left")
     os.close(made)
+
+
+def test_what_another_program_holds_in_shared_memory_was_not_left() -> None:
+    path, before = Path("/dev/shm", f"left-{os.getpid()}-held"), look(None)
+    code = f"f = open({str(path)!r}, 'w'); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        now = look(None)
+        foreign = dataclasses.replace(now, running=now.running - {process.pid})
+        assert str(path) in now.beyond(before)["shared"]
+        assert str(path) not in foreign.beyond(before).get("shared", [])
+        process.communicate("\n")
+    assert str(path) in look(None).beyond(before)["shared"]
+    path.unlink()

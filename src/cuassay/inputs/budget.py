@@ -52,7 +52,8 @@ class Budget:
     `growth_lengths` the lengths that a growth test tries: both end at the axis's maximum.
     `small_work` is the most that the axes of a small case may multiply to: attention's scores
     and gathered pages are no elements of inputs or outputs. `named_cases` lie beside one number of
-    the candidate's sources, `pair_cases` beside two at once. `end_cases` lie at ends of domains.
+    the candidate's sources, `pair_cases` beside two at once, `written_cases` at others that they
+    hold. `end_cases` lie at ends of domains.
     `listed_axes` cases have one axis at its listed size where a whole listed call has no room.
     `work` bounds what calls compute.
     """
@@ -76,6 +77,7 @@ class Budget:
     named_elements: int
     named_large: int
     pair_cases: int
+    written_cases: int
     listed_axes: int
     listed_elements: int
     recorded_cases: int
@@ -121,6 +123,7 @@ _CASES: Mapping[str, tuple[_Columns, _Columns]] = {
     "named_elements": ((2**22, 2**22, 2**22), (2**26, 2**27, 2**27)),
     "named_large": ((2, 2, 2), (2, 4, 8)),
     "pair_cases": ((2, 6, 16), (3, 8, 24)),
+    "written_cases": ((4, 12, 48), (4, 12, 48)),
     "listed_axes": ((3, 3, 3), (3, 3, 3)),
     "listed_elements": ((0, 2**18, 2**20), (0, 2**30, 2**30)),
     "recorded_cases": ((8, 8, 8), (8, 8, 8)),

@@ -68,6 +68,7 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
         (tuple(_listed_alone(planner, base)), budget.listed_axes, _REGIME),
         (beside, budget.shape_cases, _REGIME),
         (tuple(_named(planner, base)), budget.named_cases, _BRANCH),
+        (tuple(_written(planner, base)), budget.written_cases, _REGIME),
         (tuple(_pairs(planner, base)), budget.pair_cases, _BRANCH),
     ):
         for name, changes, above in planned:
@@ -128,16 +129,15 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     Each number gives its most telling case before any gives a second one: listed sizes that the
     source compares with, as the smallest workload has them; the sizes above its thresholds; the
     same for thresholds as counts of elements (of all axes that vary, or of a tensor); other sizes
-    that it compares with; two of its steps and a rest; numbers that stand there for something else.
-    Last come the other sides, what the cases of other purposes lie on both sides of anyway, and
-    sizes that constant axes have.
+    that it compares with; two of its steps and a rest. Last come the other sides, what the cases of
+    other purposes lie on both sides of anyway, and sizes that constant axes have.
     """
     problem, axes = planner.problem, planner.problem.var_axes()
     low = _small(axes, base)
     calls = [sizes for _, sizes in planner.workloads()]
     others = [base, *(sizes for _, sizes in planner.fitting(planner.budget.numeric_elements, 2))]
     constant = set(base.values()) - {base[axis.name] for axis in axes}
-    rounds: list[list[tuple[str, dict[str, int], bool]]] = [[] for _ in range(7)]
+    rounds: list[list[tuple[str, dict[str, int], bool]]] = [[] for _ in range(6)]
     for named in planner.named:
         for axis in axes:
             text = f"{axis.name}={{}} beside {named.value} of the source"
@@ -161,6 +161,19 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
                         rounds[turn].append((text, {**low, last.name: size}, size > below))
     for planned in rounds:
         yield from planned
+
+
+def _written(
+    planner: Planner, base: Mapping[str, int]
+) -> Iterator[tuple[str, dict[str, int], bool]]:
+    """Yield sizes that the sources hold for something else than a comparison, the others small."""
+    axes = planner.problem.var_axes()
+    low = _small(axes, base)
+    for value in (one.value for one in planner.named if one.kind is SizeUse.WRITTEN):
+        for axis in axes:
+            if within(axis, value):
+                name = f"{axis.name}={value} that the source holds"
+                yield name, {**low, axis.name: value}, False
 
 
 def _pairs(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int], bool]]:
@@ -249,7 +262,7 @@ def _turn(named: NamedSize, *, is_constant: bool, tried: Iterable[int]) -> int:
         case SizeUse.STEP:
             return -1 if named.value < TILES[0] else 4
         case SizeUse.WRITTEN:
-            return 5
+            return -1
 
 
 def beyond(planner: Planner) -> tuple[Case, ...]:
@@ -320,7 +333,7 @@ def _beside(named: NamedSize, axis: VarAxis) -> tuple[int, ...]:
         case SizeUse.STEP:
             return 2 * value + step, 2 * value
         case SizeUse.WRITTEN:
-            return (value,)
+            return ()
 
 
 def _base(planner: Planner) -> dict[str, int]:

@@ -20,7 +20,7 @@ from ptxsan.syntax import Address, Instruction, Operand, Register, Symbol
 
 SPACES = ("global", "shared", "local", "param", "const")
 DECLARED_SPACES = (*SPACES, "reg", "tex")
-# Packed floats of 4, 6 and 8 bits, and scales: bits of a slot, bits of all.
+# Packed floats of 4, 6 and 8 bits, scales, and fixed-point numbers: bits of a slot, bits of all.
 SMALL_FLOATS = {
     f"{name}x{count}": (bits, bits * count)
     for name, bits in (
@@ -30,6 +30,7 @@ SMALL_FLOATS = {
         ("e3m2", 8),
         ("e2m1", 4),
         ("ue8m0", 8),
+        ("s2f6", 8),
     )
     for count in (2, 4)
 }

@@ -91,6 +91,21 @@ def test_copies_have_shadows_to_move_where_none_were_asked_for() -> None:
     assert run(module, launch, options=options).findings == ()
 
 
+def test_a_pipeline_of_many_stages_has_all_its_arrivals_under_way() -> None:
+    """CUTLASS's low-latency GEMM has 12 stages of 128 threads; here they are 20 of 64."""
+    arrive = "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];\n"
+    report, b = execute(f"""@!%p1 mbarrier.init.shared::cta.b64 [bar], {20 * 64}; bar.sync 0;
+shl.b32 %r10, %r1, 2; mov.u32 %r9, buf; add.u32 %r9, %r9, %r10;
+cp.async.ca.shared.global [%r9], [%rd4], 4;
+{20 * arrive}
+W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;
+@!%p2 bra W;
+xor.b32 %r10, %r10, 252; mov.u32 %r9, buf; add.u32 %r9, %r9, %r10;
+ld.shared.u32 %r3, [%r9]; st.global.u32 [%rd5], %r3;""")
+    assert (report.inconclusive, report.findings) == (None, ())
+    assert b[:64].tolist() == list(range(63, -1, -1))
+
+
 def test_bytes_that_never_come_are_named() -> None:
     text = found(_COPY.replace("_, [bar], 256", "_, [bar], 272"))[Kind.DEADLOCK]
     assert (
@@ -290,6 +305,13 @@ def test_blocks_of_a_cluster_read_each_others_memory() -> None:
     report, b = execute(_REMOTE, grid=4, cluster=2)
     assert report.findings == ()
     assert b[:4].tolist() == [1, 0, 1, 0]
+
+
+def test_a_cluster_may_have_16_blocks() -> None:
+    """The window of the last one's shared memory begins at 2^31: no negative address."""
+    report, b = execute(_REMOTE.replace("%r2, 1;", "%r2, 15;"), grid=16, cluster=16)
+    assert report.findings == ()
+    assert b[:16].tolist() == list(range(15, -1, -1))
 
 
 def test_a_launch_without_clusters_has_clusters_of_one_block() -> None:

@@ -108,7 +108,11 @@ def _definitions(
 ) -> Iterator[tuple[int, str]]:
     """Return the lines that give numbers their values of which only idle lines make use."""
     for name in sorted(names):
-        uses = {n for n, text in enumerate(texts, 1) if re.search(rf"\b{name}\b", text)}
+        uses = {
+            number
+            for number, text in enumerate(texts, 1)
+            if re.search(rf"\b{name}\b", text) and not text.lstrip().startswith(("//", "# "))
+        }
         gives = {n for n in uses if re.search(rf"{_NUMBER}{name}\s*=[^=]", texts[n - 1])}
         if len(gives) == 1 and uses - gives <= idle:
             yield from ((n, texts[n - 1]) for n in gives - idle)

@@ -70,7 +70,8 @@ class _Traced(nn.Module):
         super().__init__()
         self.layer = nn.Conv2d(3, features, 1)
         with torch.inference_mode():
-            self.trace = torch.jit.trace(self.layer, torch.randn(2, 3, 4, 4))
+            trace: Any = torch.jit.trace
+            self.trace = trace(self.layer, torch.randn(2, 3, 4, 4))
 
 
 def test_a_module_that_traces_itself_follows_its_input(build: Callable[..., Any]) -> None:

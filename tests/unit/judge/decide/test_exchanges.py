@@ -21,7 +21,7 @@ from cuassay.judge.decide.exchanges import IdleParts, idle_parts
 from cuassay.model.candidate import Candidate, Language, SourceFile
 from cuassay.model.device import Device
 from cuassay.model.effort import Effort
-from cuassay.model.reached import Exchange, Instead, Reached, read_reached
+from cuassay.model.reached import Exchange, Instead, OperatorExchange, Reached, read_reached
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
 from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone, StepRaised
 from cuassay.sandbox.guest.process.notes import watch
@@ -88,6 +88,7 @@ class Here:
                     self.calls += 1
                     arguments, made = list(given.values()), None
                     if exchange is not None:
+                        assert not isinstance(exchange, OperatorExchange)
                         self._exchange(list(exchange.told), arguments)
                     elif self._trial.device.on_gpu:
                         self._begin()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import secrets
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ import pytest
 from cuassay.catalog import registry
 from cuassay.checks.base import Run
 from cuassay.checks.memory.sanitizer import Mem003
+from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.apart import Apart001
+from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
 from cuassay.judge.decide.control import reference_candidate
 from cuassay.judge.decide.examine import Examination
@@ -79,6 +83,32 @@ def executor(trial: JudgeTrial, nursery: Nursery) -> Any:
 
 def proposed(trial: JudgeTrial) -> list[Scenario]:
     return list(Mem003().propose(dataclasses.replace(trial, profile=Profile.STANDARD)))[:TOOLS]
+
+
+_COMPILED = """
+import torch
+
+def norm(x, weight, eps):
+    y = torch.empty_like(x)
+    y[...] = x * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps) * weight
+    return y
+
+run = torch.compile(norm, backend="eager")
+"""
+
+
+def test_what_a_compiler_traces_keeps_its_code_in_the_first_process_of_a_candidate(
+    trial: JudgeTrial, nursery: Nursery, tmp_path: Path
+) -> None:
+    """Its files have to be there before anything is imported that notes what expressions are."""
+    place = tmp_path / "kernel.py"
+    place.write_text(f"# {secrets.token_hex(8)}, which no process has built yet\n{_COMPILED}")
+    candidate = load_candidate(str(place), trial.problem)
+    called = single_call(trial.cases("small")[0], label="plain")
+    with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0) as runner:
+        ran = runner(called)
+    assert [one for one in ran.result.records if isinstance(one, StepRaised)] == []
+    assert ran.result.termination == Finished()
 
 
 def test_announced_runs_overlap_and_each_gets_its_own_result(

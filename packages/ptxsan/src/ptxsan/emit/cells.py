@@ -13,6 +13,7 @@ from ptxsan.syntax import Address, Immediate, Operand, Register, Symbol
 if TYPE_CHECKING:
     from ptxsan.emit.context import Emit
 
+_BEFORE = 1 << 30  # bytes before shared memory whose addresses count as negative
 _WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
 _KINDS = {
     "read": layout.READ,
@@ -53,9 +54,11 @@ def address(cx: Emit, operand: Operand, space: str) -> tuple[str, str]:
                 found = cx.let(f"add i64 {found}, {operand.offset}")
             if space == "shared":
                 # Shared addresses have 32 bits, and wider ones are truncated (PTX ISA, ld):
-                # `p[~i]` with an unsigned i lies before p. What lies before all of it is negative.
+                # `p[~i]` with an unsigned i lies before p. What lies before all of it is negative,
+                # by up to 2^30: the window of the 16th block of a cluster begins at 2^31.
                 low = cx.let(f"trunc i64 {found} to i32")
-                found = cx.let(f"sext i32 {low} to i64")
+                moved = cx.let(f"add i32 {low}, {_BEFORE}")
+                found = cx.let(f"sub i64 {cx.let(f'zext i32 {moved} to i64')}, {_BEFORE}")
             return found, value.poison
 
 

@@ -7,6 +7,7 @@ stores are done by each lane on its own, so that bounds, initialisation and race
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ptxsan.emit import algebra, cells
 from ptxsan.emit.context import Emit
@@ -17,7 +18,7 @@ from ptxsan.isa import space_of
 from ptxsan.numerics.dot import SumRule, instruction_rule
 from ptxsan.numerics.formats import BY_NAME
 from ptxsan.runtime.packing import DEALT, FRACTIONS, INTEGERS, SATFINITE, SHADOW, pack
-from ptxsan.runtime.sparse import ORDERED, WHOLE
+from ptxsan.runtime.sparse import ORDERED, SCALED, WHOLE
 from ptxsan.syntax import Immediate, Instruction, Operand, Register, Vector
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
@@ -65,36 +66,50 @@ def _scaled(cx: Emit, ins: Instruction) -> None:
     """D = A B + C where blocks along K have scales, which some lanes bring."""
     if cx.algebra:
         cx.unsupported("has no meaning in the algebra")
-    kind = next((part for part in ins.parts if part in _SCALED), "")
     types = [part for part in ins.parts[:-1] if part in _BITS]
-    if not kind or len(types) != 4 or len(ins.operands) != 8:
+    if len(types) != 4 or len(ins.operands) != 8:
         cx.unsupported("is no product with scales that is known")
-    shape, (depth, counts, scales) = shape_of(cx, ins), _SCALED[kind]
+    shape, rule = shape_of(cx, ins), _rule_of_scales(cx, ins, types, shape_of(cx, ins))
+    columns = [items_of(operand) for operand in ins.operands[1:4]]
+    inputs = [cx.read(one, "b32") for column in columns for one in column]
+    inputs += _scales(cx, ins.operands[4:])
+    flags = SHADOW if cx.shadow_on else 0
+    flags |= FRACTIONS if ins.parts[-1] == "ue4m3" else 0
+    lengths = len(columns[0]), len(columns[1]), len(columns[2])
+    kinds = BY_NAME[types[1]].index, BY_NAME[types[2]].index, BY_NAME["f32"].index
+    immediate = pack(shape, lengths, kinds, rule, flags)
+    results = cx.collective("mma_scaled", inputs, ["b32"] * lengths[2], immediate=immediate)
+    for to, result in zip(items_of(ins.operands[0]), results, strict=True):
+        write_result(cx, to, result, "f32")
+
+
+def _rule_of_scales(
+    cx: Emit, ins: Instruction, types: Sequence[str], shape: tuple[int, int, int]
+) -> SumRule:
+    """Return how many products share a scale; `shape` has the K of what is stored of A."""
+    kind = next((part for part in ins.parts if part in _SCALED), "")
+    if not kind:
+        cx.unsupported("is no product with scales that is known")
+    depth, counts, scales = _SCALED[kind]
     named = [int(part[11]) for part in ins.parts if part.startswith("scale_vec::")]
     count = named[0] if named else counts[0]
     whole = shape == (16, 8, depth) and types[0] == types[3] == "f32"
     if not whole or count not in counts or ins.parts[-1] not in scales:
         cx.unsupported("has a shape, types or scales that its kind does not have")
-    columns = [items_of(operand) for operand in ins.operands[1:4]]
-    inputs = [cx.read(one, "b32") for column in columns for one in column]
-    scales_of = (items_of(ins.operands[4]), items_of(ins.operands[6]))  # braces around one or not
-    inputs += [cx.read(one, "b32") for (one,) in scales_of]
+    return SumRule(block=depth // count, fraction_bits=0)
+
+
+def _scales(cx: Emit, operands: Sequence[Operand]) -> list[Value]:
+    """Return the scales of A and of B, and in one word which bytes of which lanes hold them."""
+    first, second = items_of(operands[0]), items_of(operands[2])  # braces around one or not
+    found = [cx.read(one, "b32") for (one,) in (first, second)]
     chosen, poisons = "0", []
-    for place, one in enumerate((*items_of(ins.operands[5]), *items_of(ins.operands[7]))):
+    for place, one in enumerate((*items_of(operands[1]), *items_of(operands[3]))):
         value = cx.read(one, "u16")
         poisons.append(value.poison)
         wide = cx.let(f"zext i16 {value.bits} to i32")
         chosen = cx.let(f"or i32 {chosen}, {cx.let(f'shl i32 {wide}, {8 * place}')}")
-    inputs.append(Value("b32", chosen, cx.either(*poisons)))
-    flags = SHADOW if cx.shadow_on else 0
-    flags |= FRACTIONS if ins.parts[-1] == "ue4m3" else 0
-    lengths = len(columns[0]), len(columns[1]), len(columns[2])
-    kinds = BY_NAME[types[1]].index, BY_NAME[types[2]].index, BY_NAME["f32"].index
-    rule = SumRule(block=depth // count, fraction_bits=0)
-    immediate = pack(shape, lengths, kinds, rule, flags)
-    results = cx.collective("mma_scaled", inputs, ["b32"] * lengths[2], immediate=immediate)
-    for to, result in zip(items_of(ins.operands[0]), results, strict=True):
-        write_result(cx, to, result, "f32")
+    return [*found, Value("b32", chosen, cx.either(*poisons))]
 
 
 def _sparse(cx: Emit, ins: Instruction) -> None:
@@ -102,23 +117,35 @@ def _sparse(cx: Emit, ins: Instruction) -> None:
     if cx.algebra:
         cx.unsupported("has no meaning in the algebra")
     m, n, k = shape_of(cx, ins)
-    types = [part for part in ins.parts if part in _BITS]
-    selector = ins.operands[5] if len(ins.operands) == 6 else None
+    scaled = "block_scale" in ins.parts
+    types = [part for part in (ins.parts[:-1] if scaled else ins.parts) if part in _BITS]
+    selector = ins.operands[5] if len(ins.operands) == (10 if scaled else 6) else None
     if len(types) != 4 or types[0] != types[3] or not isinstance(selector, Immediate):
         cx.unsupported("is no sparse product that is known")
-    (d, a, b, c), bits = types, 4 if types[1] in ("u4", "s4") else _BITS[types[1]]
-    if "block_scale" in ins.parts or a in ("e2m1", "e2m3", "e3m2") or (m, n) != (16, 8) or k > 64:
-        cx.unsupported("has scales, factors of 4 or 6 bits in bytes, or a K above 64")
+    (d, a, b, c), bits = types, _BITS[types[1]]
+    if scaled and k == 128:
+        bits = 4
+    if (m, n) != (16, 8) or k > (128 if bits == 4 else 64):
+        cx.unsupported("has a shape that is not modelled")
     lanes = k // {4: 8, 8: 4, 16: 4, 32: 2}[bits] // 4  # of four, that hold a row's codes
     if not 0 <= selector.bits < 4 // max(lanes, 1):
         cx.unsupported(f"has the selector {selector.bits}, which its shape does not have")
     columns = [items_of(operand) for operand in ins.operands[1:4]]
     inputs = [cx.read(one, "b32") for column in columns for one in column]
+    if scaled:
+        inputs += _scales(cx, ins.operands[6:])
     inputs.append(cx.read(ins.operands[4], "b32"))
     whole, chosen = a in INTEGERS, selector.bits
     chosen |= (WHOLE if whole else 0) | (ORDERED if "sp::ordered_metadata" in ins.parts else 0)
+    chosen |= SCALED if scaled else 0
     inputs.append(Value("b32", str(chosen), "false"))
-    rule = None if whole else instruction_rule(cx.options.arch, _BITS[a] // 8, k // 2)
+    rule: SumRule | None = None
+    if scaled:
+        rule = _rule_of_scales(cx, ins, types, (m, n, k // 2))
+    elif not whole:
+        rule = instruction_rule(cx.options.arch, _BITS[a] // 8, k // 2)
+    if rule is not None and rule.halves and {a, b} & {"e2m1", "e2m3", "e3m2"}:
+        cx.unsupported("has factors of 4 or 6 bits, which are modelled for sm_120 and later")
     if rule is not None and rule.halves and c != "f32":
         cx.unsupported("with 8-bit factors and f16 accumulators is not modelled for sm_90")
     kinds = (
@@ -128,6 +155,7 @@ def _sparse(cx: Emit, ins: Instruction) -> None:
     )
     counts = len(columns[0]), len(columns[1]), len(columns[2])
     flags = (SHADOW if cx.shadow_on else 0) | (SATFINITE if "satfinite" in ins.parts else 0)
+    flags |= FRACTIONS if ins.parts[-1] == "ue4m3" else 0
     immediate = pack((m, n, k // 2), counts, kinds, rule, flags)
     results = cx.collective("mma_sparse", inputs, ["b32"] * counts[2], immediate=immediate)
     for to, result in zip(items_of(ins.operands[0]), results, strict=True):

@@ -1,7 +1,8 @@
-"""cvt to and from packed floats of 4, 6 and 8 bits, and to and from scales (ue8m0).
+"""cvt to and from packed floats of 4, 6 and 8 bits, to and from scales (ue8m0), and from s2f6.
 
 PTX ISA, "cvt". Elements lie in slots of 4 or 8 bits, what comes from the first operand in the
-uppermost one. Shadows of small floats are counted, not kept.
+uppermost one. s2f6 is a signed byte in units of 2^-6. Shadows of small floats are counted, not
+kept.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ptxsan.numerics.formats import Rounding
 from ptxsan.syntax import Instruction
 
 _PAIRS = ("f16x2", "bf16x2")
-_SCALE = "ue8m0"
+_SCALE, _FIXED = "ue8m0", "s2f6"
 
 
 @emits("cvt", where=lambda ins: ins.parts[-2] in SMALL_FLOATS)
@@ -26,6 +27,8 @@ def emit_to_small(cx: Emit, ins: Instruction) -> None:
     """Two f32, or a pair of halves, become two small floats."""
     to, source = ins.parts[-2:]
     name = to.partition("x")[0]
+    if name == _FIXED:
+        cx.unsupported("has a result that is not covered")
     if "rs" in ins.parts:  # the manual shows in pictures which random bits each element takes
         cx.unsupported("is not covered (.rs)")
     if source == "f32":
@@ -68,27 +71,39 @@ def _value(cx: Emit, code: str, name: str) -> str:
     """Return the value of a code, an i32, as a double."""
     if name == _SCALE:
         return cx.call("double", "f_decode_scale", ("i32", code))
+    if name == _FIXED:
+        whole = cx.let(f"sitofp i8 {cx.let(f'trunc i32 {code} to i8')} to double")
+        return cx.let(f"fmul double {whole}, {2.0**-6!r}")
     return cx.call("double", "f_decode", ("i32", code), ("i32", str(format_of(name).index)))
 
 
 @emits("cvt", where=lambda ins: ins.parts[-1] in SMALL_FLOATS)
 def emit_from_small(cx: Emit, ins: Instruction) -> None:
-    """Two small floats become a pair of halves."""
+    """Two small floats become a pair of halves; each may have a scale of its own."""
     to, source = ins.parts[-2:]
     name, _, count = source.partition("x")
     if to not in _PAIRS or count != "2":
         cx.unsupported("has a result that is not covered")
     width = width_of(source)
     value = cx.read(ins.operands[1], f"b{width}")
-    slot, bits = width // 2, 4 if width == 8 else 8 if name == _SCALE else format_of(name).bits
+    slot, bits = width // 2, 4 if width == 8 else 8
+    if name not in (_SCALE, _FIXED):
+        bits = format_of(name).bits
     results, sources = [], [value, value]
     if value.undefined and slot == 8:
         parts = [cx.let(f"and i{width} {value.undefined}, {1 << place}") for place in (0, slot)]
         sources = [Value("b8", "0", cx.let(f"icmp ne i{width} {part}, 0")) for part in parts]
+    scales = cx.read(ins.operands[2], "b16") if len(ins.operands) > 2 else None
+    if scales is not None:
+        sources += [scales, scales]
     for place in (0, slot):
         wide = cx.let(f"zext i{width} {value.bits} to i32")
         moved = cx.let(f"lshr i32 {wide}, {place}")
         text = _value(cx, cx.let(f"and i32 {moved}, {(1 << bits) - 1}"), name)
+        if scales is not None:
+            code = cx.let(f"lshr i32 {cx.let(f'zext i16 {scales.bits} to i32')}, {8 * (place > 0)}")
+            scale = _value(cx, cx.let(f"and i32 {code}, 255"), _SCALE)
+            text = cx.let(f"fmul double {text}, {scale}")
         half = to.removesuffix("x2")
         results.append(Value(half, encoded(cx, text, half, Rounding.RN, flags_of(ins))))
     write_halves(cx, ins.operands[0], to, results, sources)

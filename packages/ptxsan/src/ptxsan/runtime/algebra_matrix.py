@@ -83,12 +83,13 @@ def gather(area: int, stride: int, immediate: int, second: int, found: Ints) -> 
     bits = 32 if kind == _TF32 else (8 if kind > _TF32 else 16)
     first = field(immediate, OF_A) if second != 0 else 0
     count = field(immediate, OF_B) if second != 0 else field(immediate, OF_A)
+    k = field(immediate, K)
     for lane in range(32):
         for register in range(count):
             slot = area + lane * stride + SLOT * (first + register)
             for element in range(32 // bits):
                 if second != 0:
-                    place = place_b(lane, register, element, 32 // bits, immediate)
+                    place = place_b(lane, register, element, 32 // bits, immediate, k)
                 else:
                     place = place_a(lane, register, element, 32 // bits, immediate)
                 if place >= 0:

@@ -72,7 +72,7 @@ def mma_float(area: int, stride: int, mask: int, inputs: int, outputs: int, imme
     pa, pb, poison = np.zeros(m, np.int64), np.zeros(n, np.int64), np.empty((m, n), np.int64)
     result, exact, here = np.empty((m, n), np.int64), np.empty((m, n)), np.empty((m, n))
     touched = gather_a(area, stride, immediate, bits, a.reshape(-1), da.reshape(-1), pa)
-    touched |= gather_b(area, stride, immediate, bits, b.reshape(-1), db.reshape(-1), pb)
+    touched |= gather_b(area, stride, immediate, k, bits, b.reshape(-1), db.reshape(-1), pb)
     gather_c(
         area, stride, immediate, packed, result.reshape(-1), dc.reshape(-1), poison.reshape(-1)
     )
@@ -127,6 +127,18 @@ def _gather_scales(
         poison[row] |= load_u32(place + 24)
 
 
+@native
+def gather_both_scales(
+    area: int, stride: int, slot: int, a_scales: NDArray[np.int64], b_scales: NDArray[np.int64],
+    pa: NDArray[np.int64], pb: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Fill the scales of A and of B from three inputs: theirs, and which bytes of which lanes."""
+    chosen = load_u64(area + SLOT * (slot + 2))
+    for_a, for_b = (1, chosen & 255, chosen >> 8 & 255), (0, chosen >> 16 & 255, chosen >> 24 & 255)
+    _gather_scales(area, stride, slot, for_a, a_scales, pa)
+    _gather_scales(area, stride, slot + 1, for_b, b_scales, pb)
+
+
 @collective("mma_scaled")
 def mma_scaled(
     area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int
@@ -144,13 +156,10 @@ def mma_scaled(
     pa, pb, poison = np.zeros(m, np.int64), np.zeros(n, np.int64), np.empty((m, n), np.int64)
     result, exact, here = np.empty((m, n), np.int64), np.empty((m, n)), np.empty((m, n))
     gather_a(area, stride, immediate, bits, a.reshape(-1), nothing, pa)
-    gather_b(area, stride, immediate, bits, b.reshape(-1), nothing, pb)
+    gather_b(area, stride, immediate, k, bits, b.reshape(-1), nothing, pb)
     gather_c(area, stride, immediate, 0, result.reshape(-1), dc.reshape(-1), poison.reshape(-1))
     a_scales, b_scales = np.empty((m, count), np.int64), np.empty((n, count), np.int64)
-    chosen = load_u64(area + SLOT * (inputs - 1))
-    for_a, for_b = (1, chosen & 255, chosen >> 8 & 255), (0, chosen >> 16 & 255, chosen >> 24 & 255)
-    _gather_scales(area, stride, inputs - 3, for_a, a_scales, pa)
-    _gather_scales(area, stride, inputs - 2, for_b, b_scales, pb)
+    gather_both_scales(area, stride, inputs - 3, a_scales, b_scales, pa, pb)
     spread(pa, pb, poison)
     shadowed = (field(immediate, FLAGS) & SHADOW) != 0
     if shadowed:
@@ -158,29 +167,45 @@ def mma_scaled(
     if bits == 8:
         out_of_containers(a.reshape(-1), a_kind)
         out_of_containers(b.reshape(-1), b_kind)
-    values, sizes = np.empty(a.shape), np.empty(a.shape)
-    b_values, b_sizes = np.empty(b.shape), np.empty(b.shape)
-    read_factors(a.reshape(-1), a_kind, values.reshape(-1), sizes.reshape(-1))
-    read_factors(b.reshape(-1), b_kind, b_values.reshape(-1), b_sizes.reshape(-1))
+    values = np.empty(a.shape), np.empty(b.shape)
     sums = result.reshape((m, n // 8, 8))
-    if bits == 8:
-        scale_both(values, sizes, b_values, b_sizes, a_scales, b_scales)
-        add_block32(values, sizes, b_values, b_sizes, sums, 0, k, _FRACTION_OF_EIGHTS)
-    else:
-        add_groups(values, b_values, a_scales, b_scales, exponent_only, sums)
-        for index in range(k):
-            block = index * count // k
-            for row in range(m):
-                values[row, index] *= value_of_scale(a_scales[row, block], exponent_only)
-            for column in range(n):
-                scale = value_of_scale(b_scales[column, block], exponent_only)
-                b_values[column >> 3, index, column & 7] *= scale
+    scaled_product(a, b, (a_scales, b_scales), sums, (a_kind, b_kind), exponent_only, values)
     if shadowed:
-        shadows(values, b_values, values, b_values, dc, False, exact, here)
+        shadows(values[0], values[1], values[0], values[1], dc, False, exact, here)
     deal(
         area, stride, inputs, immediate, 0, result.reshape(-1), exact.reshape(-1),
         here.reshape(-1), poison.reshape(-1),
     )  # fmt: skip
+
+
+@native
+def scaled_product(
+    a: NDArray[np.int64], b: NDArray[np.int64],
+    scales: tuple[NDArray[np.int64], NDArray[np.int64]], result: NDArray[np.int64],
+    kinds: tuple[int, int], exponent_only: bool,
+    values: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> None:  # fmt: skip
+    """Add A B to result[M, N / 8, 8] in place; fill `values` with the factors times their scales.
+
+    a: [M, K], b: [N / 8, K, 8]: K is 32 of codes in bytes, or 64 of 4 bits; `scales`: [M, count]
+    and [N, count].
+    """
+    depth, count = a.shape[1], scales[0].shape[1]
+    (x, y), (of_a, of_b) = values, scales
+    sizes, other_sizes = np.empty(a.shape), np.empty(b.shape)
+    read_factors(a.reshape(-1), kinds[0], x.reshape(-1), sizes.reshape(-1))
+    read_factors(b.reshape(-1), kinds[1], y.reshape(-1), other_sizes.reshape(-1))
+    if depth == 32:
+        scale_both(x, sizes, y, other_sizes, of_a, of_b)
+        add_block32(x, sizes, y, other_sizes, result, 0, depth, _FRACTION_OF_EIGHTS)
+        return
+    add_groups(x, y, of_a, of_b, exponent_only, result)
+    for index in range(depth):
+        block = index * count // depth
+        for row in range(a.shape[0]):
+            x[row, index] *= value_of_scale(of_a[row, block], exponent_only)
+        for column in range(of_b.shape[0]):
+            y[column >> 3, index, column & 7] *= value_of_scale(of_b[column, block], exponent_only)
 
 
 @native
@@ -279,7 +304,7 @@ def mma_integer(
     pa, pb, poison = np.zeros(m, np.int64), np.zeros(n, np.int64), np.empty((m, n), np.int64)
     result = np.empty((m, n), np.int64)
     gather_a(area, stride, immediate, bits, a.reshape(-1), zero, pa)
-    gather_b(area, stride, immediate, bits, b.reshape(-1), zero, pb)
+    gather_b(area, stride, immediate, k, bits, b.reshape(-1), zero, pb)
     gather_c(area, stride, immediate, 0, result.reshape(-1), nothing, poison.reshape(-1))
     spread(pa, pb, poison)
     for row in range(m):

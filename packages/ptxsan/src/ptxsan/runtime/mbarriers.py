@@ -25,6 +25,7 @@ from ptxsan.runtime.raw import (
     store_u64,
 )
 from ptxsan.runtime.reports import report_pair
+from ptxsan.runtime.tensor_maps import completed_bytes
 
 RELEASE, EXPECT, DROP, NO_COMPLETE = 1, 2, 4, 8  # flags of an arrival
 PARITY, ACQUIRE, MAY_SUSPEND = 1, 2, 4  # flags of a test
@@ -363,7 +364,7 @@ def land_next(launch: int, target: int) -> None:
     if load_u32(home + L.BLOCK_WORDS):
         at = entry_of(launch, load_u32(home + L.BLOCK_THREADS), linear, agent)
         store_u32(load_u64(target + L.M_OPEN) + 4 * at, clock)
-    tx = tx_of(target) - load_u32(entry + inflight.BYTES)
+    tx = tx_of(target) - completed_bytes(entry)
     store_u32(target + L.M_TX, tx & 0xFFFFFFFF)
     store_u32(target + L.M_FLIGHT, load_u32(target + L.M_FLIGHT) - 1)
     inflight.end(home, entry)

@@ -67,9 +67,9 @@ def place_a(lane: int, register: int, element: int, each: int, immediate: int) -
 
 
 @native
-def place_b(lane: int, register: int, element: int, each: int, immediate: int) -> int:
-    """Return the index in B (N x K) of an element; -1 if there is none."""
-    n, k, flags = 8 * field(immediate, EIGHTS_N), field(immediate, K), field(immediate, FLAGS)
+def place_b(lane: int, register: int, element: int, each: int, immediate: int, k: int) -> int:
+    """Return the index in B (N x k) of an element; -1 if there is none."""
+    n, flags = 8 * field(immediate, EIGHTS_N), field(immediate, FLAGS)
     if (flags & CHUNKS_B) != 0:
         index = place_in_chunks(lane, register, element, each, n, k, flags & TRANSPOSE_B)
         return index if index < n * k and (register >> 2) * 32 + lane < n * k // (4 * each) else -1
@@ -151,20 +151,23 @@ def _pairs_a(
 
 @native
 def gather_b(
-    area: int, stride: int, immediate: int, bits: int,
+    area: int, stride: int, immediate: int, k: int, bits: int,
     codes: NDArray[np.int64], deltas: NDArray[np.float64], poison: NDArray[np.int64],
 ) -> bool:  # fmt: skip
-    """Fill codes and deltas [N / 8, K, 8], poison[N]; return whether any delta is not zero."""
-    k, touched = field(immediate, K), False
+    """Fill codes and deltas [N / 8, k, 8], poison[N]; return whether any delta is not zero.
+
+    `k` is twice the K of `immediate` where A is sparse.
+    """
+    touched = False
     log_k, each, first = power_at(k), 32 // bits, field(immediate, OF_A)
     if bits == 16 and field(immediate, FLAGS) & CHUNKS_B == 0:
-        return bool(_pairs_b(area, stride, immediate, codes, deltas, poison))
+        return bool(_pairs_b(area, stride, immediate, k, codes, deltas, poison))
     for lane in range(32):
         for register in range(field(immediate, OF_B)):
             slot = area + lane * stride + SLOT * (first + register)
             word = load_u64(slot)
             for element in range(each):
-                found = place_b(lane, register, element, each, immediate)
+                found = place_b(lane, register, element, each, immediate, k)
                 if found < 0:
                     continue
                 place = in_panels(found, log_k)
@@ -178,12 +181,12 @@ def gather_b(
 
 @native
 def _pairs_b(
-    area: int, stride: int, immediate: int,
+    area: int, stride: int, immediate: int, k: int,
     codes: NDArray[np.int64], deltas: NDArray[np.float64], poison: NDArray[np.int64],
 ) -> bool:  # fmt: skip
     """Do what `gather_b` does for two elements a register: side by side in N, or in K for mma."""
     dealt, log_n = field(immediate, FLAGS) & DEALT, power_at(8 * field(immediate, EIGHTS_N))
-    k, touched = field(immediate, K), False
+    touched = False
     log_k, area = power_at(k), area + SLOT * field(immediate, OF_A)
     for register in range(field(immediate, OF_B)):
         for lane in range(32):

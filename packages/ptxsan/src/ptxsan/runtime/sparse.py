@@ -8,6 +8,8 @@ the sum of a dense instruction of half the depth. No GPU's bits were compared wi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,13 +17,22 @@ from ptxsan.numerics.native import native
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.collectives import collective
 from ptxsan.runtime.layout import SLOT
-from ptxsan.runtime.matrix import decoded, out_of_containers, product, shadows, signed
+from ptxsan.runtime.matrix import (
+    decoded,
+    gather_both_scales,
+    out_of_containers,
+    product,
+    scaled_product,
+    shadows,
+    signed,
+)
 from ptxsan.runtime.operands import deal, gather_a, gather_b, gather_c, spread
 from ptxsan.runtime.packing import (
     EIGHTS_M,
     EIGHTS_N,
     FLAGS,
     FRACTION,
+    FRACTIONS,
     HALVES,
     KIND_A,
     KIND_B,
@@ -35,7 +46,8 @@ from ptxsan.runtime.packing import (
 from ptxsan.runtime.raw import load_u8, load_u32, load_u64
 
 ONE_OF_TWO, TWO_OF_FOUR, FOUR_OF_EIGHT = 0, 1, 2  # forms of a chunk
-WHOLE, ORDERED = 1 << 8, 1 << 9  # beside the selector: factors are integers; indices ascend
+# beside the selector: factors are integers; indices ascend; factors have scales
+WHOLE, ORDERED, SCALED = 1 << 8, 1 << 9, 1 << 10
 # Codes that have a meaning, a bit each. Indices that do not ascend: all but equal ones in mma.sp,
 # one of them in tcgen05.
 _PAIRS, _ASCENDING, _OF_TENSORS, _OF_TWO = 0x7BDE, 0x7310, 0x7350, 0x4010
@@ -69,7 +81,7 @@ def place_stored(code: int, chunk: int, form: int, met: NDArray[np.int64]) -> No
 
 
 @native
-def gather_met(b: NDArray[np.int64], met: NDArray[np.int64], compact: NDArray[np.int64]) -> None:
+def gather_met(b: NDArray[Any], met: NDArray[np.int64], compact: NDArray[Any]) -> None:
     """Fill compact [N / 8, K / 2, 8] with the elements of b [N / 8, K, 8] that a row meets."""
     for panel in range(b.shape[0]):
         for at in range(met.size):
@@ -81,25 +93,31 @@ def gather_met(b: NDArray[np.int64], met: NDArray[np.int64], compact: NDArray[np
 
 @native
 def _read_metadata(
-    area: int, stride: int, slot: int, form: int, chosen: int, a: NDArray[np.int64],
+    area: int, stride: int, slot: int, form: tuple[int, int], chosen: int, a: NDArray[np.int64],
     met: NDArray[np.int64], poison: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Fill met [M, K / 2] from the words of the lanes that a selector names.
+    """Fill met [M, K / 2] from the words of the lanes that a selector names; `form`: with bits.
 
-    A row's codes lie in one lane of its four, in two or in all. Where PTX leaves a code without
-    meaning, the row's results count as unwritten.
+    A row's codes lie in one lane of its four, in two or in all. A word holds four codes each of two
+    rows 8 apart, or eight of one row where factors have 8 bits or less: those rows lie in lanes
+    side by side (CUTLASS: `reorder_meta` with its words of 16 and 32 bits, and the layouts of E for
+    sm_120). Where PTX leaves a code without meaning, the row's results count as unwritten.
     """
-    chunks = met.shape[1] >> form
+    (kind, bits), chunks = form, met.shape[1] >> form[0]
     codes = _ASCENDING if chosen & ORDERED else _PAIRS
     for row in range(met.shape[0]):
         for chunk in range(chunks):
-            lane = 4 * (row & 7) + (chunks >> 2) * (chosen & 3) + (chunk >> 2)
+            lane, at = 4 * (row & 7) + (chunks >> 2) * (chosen & 3) + (chunk >> 2), chunk & 3
+            if bits <= 8:
+                lane, at = (lane & ~1) + (row >> 3), chunk & 7
+            else:
+                at += 4 * (row >> 3)
             place = area + (lane & 31) * stride + SLOT * slot
-            code = load_u64(place) >> 4 * (4 * (row >> 3) + (chunk & 3)) & 15
+            code = load_u64(place) >> 4 * at & 15
             poison[row] |= load_u32(place + 24)
-            if not is_code(code, form, codes, a[row], chunk):
+            if not is_code(code, kind, codes, a[row], chunk):
                 poison[row] = 1
-            place_stored(code, chunk, form, met[row])
+            place_stored(code, chunk, kind, met[row])
 
 
 @native
@@ -118,44 +136,55 @@ def _add_integers(
         sums[column] = total & 0xFFFFFFFF
 
 
+@native
+def _form(kind: int, whole: bool, nibbles: bool) -> tuple[int, int]:
+    """Return the form of a chunk of A and the bits of a factor; e2m1 has 4 or a byte of its own."""
+    if nibbles or (whole and kind > 1):
+        return FOUR_OF_EIGHT, 4
+    if whole or kind >= 4:
+        return TWO_OF_FOUR, 8
+    return (ONE_OF_TWO, 32) if kind == 3 else (TWO_OF_FOUR, 16)
+
+
 @collective("mma_sparse")
 def mma_sparse(
     area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int
 ) -> None:
     """D = A B + C where A is sparse: K of `immediate` is what is stored, half of B's.
 
-    The last two inputs are the metadata, and the selector with WHOLE and ORDERED.
+    The last two inputs are the metadata, and the selector with WHOLE, ORDERED and SCALED; of
+    SCALED the three before them are those of `mma_scaled`.
     """
     m, n, half = 8 * field(immediate, EIGHTS_M), 8 * field(immediate, EIGHTS_N), field(immediate, K)
     a_kind, b_kind = field(immediate, KIND_A), field(immediate, KIND_B)
     c_kind, flags = field(immediate, KIND_C), field(immediate, FLAGS)
     chosen = load_u64(area + SLOT * (inputs - 1))
-    whole, shadowed = chosen & WHOLE != 0, flags & SHADOW != 0
+    whole, scaled, shadowed = chosen & WHOLE != 0, chosen & SCALED != 0, flags & SHADOW != 0
     if whole:
-        bits, form = (8, TWO_OF_FOUR) if a_kind < 2 else (4, FOUR_OF_EIGHT)
         immediate, shadowed = immediate & ~(SHADOW << (FLAGS >> 4)), False
-    else:
-        bits = 32 if a_kind == 3 else (8 if a_kind >= 4 else 16)
-        form = ONE_OF_TWO if a_kind == 3 else TWO_OF_FOUR
+    form, bits = _form(a_kind, whole, scaled and half == 64)
+    count = half >> field(immediate, LOG_BLOCK) if scaled else 1
     packed = 1 if c_kind == 0 and not whole else 0
     a, b = np.empty((m, half), np.int64), np.empty((n // 8, 2 * half, 8), np.int64)
     da, db, dc = np.zeros((m, half)), np.zeros((n // 8, 2 * half, 8)), np.zeros((m, n))
     pa, pb, poison = np.zeros(m, np.int64), np.zeros(n, np.int64), np.empty((m, n), np.int64)
     result, exact, here = np.empty((m, n), np.int64), np.zeros((m, n)), np.zeros((m, n))
     touched = gather_a(area, stride, immediate, bits, a.reshape(-1), da.reshape(-1), pa)
-    of_b = immediate + (half << (K >> 4))
-    touched |= gather_b(area, stride, of_b, bits, b.reshape(-1), db.reshape(-1), pb)
+    touched |= gather_b(area, stride, immediate, 2 * half, bits, b.reshape(-1), db.reshape(-1), pb)
     gather_c(
         area, stride, immediate, packed, result.reshape(-1), dc.reshape(-1), poison.reshape(-1)
     )
     met = np.zeros((m, half), np.int64)
-    _read_metadata(area, stride, inputs - 2, form, chosen, a, met, pa)
+    _read_metadata(area, stride, inputs - 2, (form, bits), chosen, a, met, pa)
+    a_scales, b_scales = np.empty((m, count), np.int64), np.empty((n, count), np.int64)
+    if scaled:
+        gather_both_scales(area, stride, inputs - 5, a_scales, b_scales, pa, pb)
     spread(pa, pb, poison)
-    if not whole:
+    if not whole and bits > 4:
         out_of_containers(a.reshape(-1), a_kind)
         out_of_containers(b.reshape(-1), b_kind)
-        if shadowed:
-            decoded(result.reshape(-1), c_kind, here.reshape(-1))
+    if shadowed:
+        decoded(result.reshape(-1), c_kind, here.reshape(-1))
     rule = 1 << field(immediate, LOG_BLOCK), field(immediate, FRACTION)
     compact, changes = np.empty((n // 8, half, 8), np.int64), np.zeros((n // 8, half, 8))
     values = np.empty((1, half)), np.empty((n // 8, half, 8))
@@ -166,14 +195,16 @@ def mma_sparse(
             signs = bits, a_kind & 1, b_kind & 1
             _add_integers(own[0], compact, signs, flags & SATFINITE != 0, sums[0])
             continue
-        kinds = a_kind, b_kind, c_kind
-        product(
-            own, compact, sums.reshape((1, n // 8, 8)), kinds, rule, flags & HALVES != 0, values
-        )
+        panels = sums.reshape((1, n // 8, 8))
+        if scaled:
+            scales = a_scales[row : row + 1], b_scales
+            exponents = flags & FRACTIONS == 0
+            scaled_product(own, compact, scales, panels, (a_kind, b_kind), exponents, values)
+        else:
+            kinds = a_kind, b_kind, c_kind
+            product(own, compact, panels, kinds, rule, flags & HALVES != 0, values)
         if shadowed:
-            for panel in range(n // 8):
-                for at in range(half):
-                    changes[panel, at, :] = db[panel, met[row, at], :]
+            gather_met(db, met[row], changes)
             shadows(
                 values[0], values[1], da[row : row + 1], changes, dc[row : row + 1], touched,
                 exact[row : row + 1], here[row : row + 1],

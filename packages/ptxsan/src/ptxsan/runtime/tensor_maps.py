@@ -8,7 +8,8 @@ ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and cuTensorMapEncodeIm2
 
 Of elements of 4 and 6 bits, which lie packed in global memory, .b4x16 lie packed in shared memory
 too: a copy moves them as pairs, in bytes. Of .b4x16_p64 and .b6x16_p32 each element takes a byte
-there: 16 of them are 8 or 12 bytes at the beginning of 16.
+there: 16 of them are 8 or 12 bytes at the beginning of 16. What such a copy completes at its
+mbarrier are the packed bytes: CUTLASS 4.7 and Triton 3.6, which run on hardware, expect these.
 """
 
 from __future__ import annotations
@@ -64,6 +65,18 @@ def tile_bytes(tile: int) -> int:
     for axis in range(load_u32(tile + L.T_RANK) + 1):
         count *= box_of(tile, axis)
     return count
+
+
+@native
+def completed_bytes(entry: int) -> int:
+    """Return the bytes that a copy completes at its mbarrier: packed ones of padded elements."""
+    nbytes = load_u32(entry + inflight.BYTES)
+    if load_u32(entry + inflight.FLAGS) & inflight.TENSOR == 0:
+        return nbytes
+    kind = load_u32(entry + inflight.MAP + L.T_TYPE)
+    if kind == B4_PADDED:
+        return nbytes // 2
+    return nbytes // 4 * 3 if kind == B6_PADDED else nbytes
 
 
 @native

@@ -163,6 +163,21 @@ def test_every_scale_becomes_a_bf16() -> None:
     np.testing.assert_array_equal(found, _packed(halves, 16))
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_fixed_point_becomes_bf16_times_a_scale_of_its_own(scaled: bool) -> None:
+    """s2f6: two's complement in units of 2^-6, as CuTe DSL turns 8-bit integers into bf16."""
+    codes = np.arange(256, dtype=np.uint32).reshape(128, 2)
+    scales = np.random.default_rng(5).integers(100, 140, (128, 2)).astype(np.uint32)
+    given = np.stack([_packed(codes, 8), _packed(scales, 8)], 1).astype(np.uint32)
+    form, last = (".scaled::n2::ue8m0", ", %h2") if scaled else ("", "")
+    text = "cvt.u16.u32 %h1, %r2; cvt.u16.u32 %h2, %r3;"
+    found = _run(f"{text}cvt.rn.satfinite{form}.bf16x2.s2f6x2 %r1, %h1{last};", given, 2)
+    values = codes.astype(np.uint8).view(np.int8) / 64
+    values = values * 2.0 ** (scales.astype(int) - 127) if scaled else values
+    halves = values.astype(ml_dtypes.bfloat16).view(np.uint16).astype(np.uint32)
+    np.testing.assert_array_equal(found, _packed(halves, 16))
+
+
 @pytest.mark.parametrize("name", ["f16", "bf16"])
 def test_random_bits_round_up_where_they_carry(name: str) -> None:
     random = np.random.default_rng(3)

@@ -349,10 +349,17 @@ class _Warp:
     ordered: bool = False
     clamped: bool = False
     arch: int = 90
+    kind: str = ""
+    scales: str = ""  # of how many bytes a row and of which type: 4 ue4m3
 
     @property
     def bits(self) -> int:
-        return 4 if self.a in ("s4", "u4") else 8 if self.a[0] in "sue" else self._wide
+        small = self.a in ("s4", "u4") or self.k == 128
+        return 4 if small else 8 if self.a[0] in "sue" else self._wide
+
+    @property
+    def count(self) -> int:
+        return int(self.scales[:1] or 0)
 
     @property
     def _wide(self) -> int:
@@ -368,8 +375,19 @@ _WARPS = (
     _Warp(a="s8", b="u8", d="s32", k=32, selector=1), _Warp(a="s8", b="s8", d="s32", k=64),
     _Warp(a="u8", b="u8", d="s32", k=64, clamped=True, ordered=True),
     _Warp(a="s4", b="u4", d="s32", k=64, chunk=8, selector=1),
+    _Warp(a="s4", b="s4", d="s32", k=128, chunk=8),
     _Warp(a="e4m3", b="e5m2", d="f32", k=64, arch=89),
+    _Warp(a="e2m1", b="e3m2", d="f32", k=64, arch=120, ordered=True, kind="f8f6f4"),
+    _Warp(a="e4m3", b="e2m1", d="f32", k=64, arch=120, ordered=True, kind="mxf8f6f4",
+          scales="1 ue8m0"),
+    _Warp(a="e2m1", b="e2m1", d="f32", k=128, chunk=8, arch=120, ordered=True, kind="mxf4",
+          scales="2 ue8m0"),
+    _Warp(a="e2m1", b="e2m1", d="f32", k=128, chunk=8, arch=120, ordered=True, kind="mxf4nvf4",
+          scales="4 ue4m3"),
 )  # fmt: skip
+_SCALES = {"ue8m0": ([126, 127, 128], [0.5, 1.0, 2.0]),
+           "ue4m3": ([0x30, 0x38, 0x3C, 0x40], [0.5, 1.0, 1.5, 2.0])}  # fmt: skip
+_BYTES = {1: (3, 1), 2: (2, 0), 4: (0, 0)}  # by how many there are, the first one of A and of B
 
 
 def _fragments(matrix: NDArray[np.int64], bits: int, rows_apart: int) -> NDArray[np.uint32]:
@@ -389,6 +407,11 @@ def _in_lanes(codes: NDArray[np.int64], case: _Warp) -> NDArray[np.uint32]:
     """Return the metadata of 32 lanes; those that the selector does not name hold nonsense."""
     lanes = codes.shape[1] // 4  # of four, that hold a row's codes
     found = np.full(32, 0x5A5A_A5A5, np.uint32)
+    if case.bits <= 8:  # a word is eight codes of a row; rows 8 apart lie side by side
+        for row, part in np.ndindex(16, lanes // 2):
+            word = sum(int(codes[row, 8 * part + at]) << 4 * at for at in range(8))
+            found[4 * (row % 8) + lanes * case.selector + 2 * part + row // 8] = word
+        return found
     for group in range(8):
         for part in range(lanes):
             word = 0
@@ -400,13 +423,19 @@ def _in_lanes(codes: NDArray[np.int64], case: _Warp) -> NDArray[np.uint32]:
 
 def _warp_text(case: _Warp, counts: tuple[int, int, int]) -> str:
     a, b, c = counts
-    names = [f"%v{at}" for at in range(a + b + c + 1)]
+    names = [f"%v{at}" for at in range(a + b + c + (3 if case.scales else 1))]
     loads = "\n".join(f"ld.global.b32 {name}, [%rd4+{4 * at}];" for at, name in enumerate(names))
     groups = [names[:a], names[a : a + b], names[a + b : a + b + c]]
     vectors = ["{" + ", ".join(one) + "}" for one in groups]
     form = "sp::ordered_metadata" if case.ordered else "sp"
     clamp = ".satfinite" if case.clamped else ""
     stores = "\n".join(f"st.global.b32 [%rd6+{4 * at}], {one};" for at, one in enumerate(groups[2]))
+    after, scale, kind = "", "", f"kind::{case.kind}." if case.kind else ""
+    if case.scales:
+        kind += f"block_scale.scale_vec::{case.count}X."
+        first, second = _BYTES[case.count]
+        scale = f".{case.scales[2:]}"
+        after = f", {{{names[-2]}}}, {{{first}, 1}}, {names[-1]}, {{{second}, 3}}"
     return f"""
 .version 8.6
 .target sm_{case.arch}
@@ -418,8 +447,9 @@ mov.u32 %r1, %tid.x;
 mul.wide.u32 %rd3, %r1, {4 * len(names)}; add.u64 %rd4, %rd1, %rd3;
 mul.wide.u32 %rd5, %r1, {4 * c}; add.u64 %rd6, %rd2, %rd5;
 {loads}
-mma.{form}.sync.aligned.m16n8k{case.k}.row.col{clamp}.{case.d}.{case.a}.{case.b}.{case.d} \
-{vectors[2]}, {vectors[0]}, {vectors[1]}, {vectors[2]}, {names[-1]}, {case.selector};
+mma.{form}.sync.aligned.{kind}m16n8k{case.k}.row.col{clamp}.{case.d}.{case.a}.{case.b}.{case.d}\
+{scale} {vectors[2]}, {vectors[0]}, {vectors[1]}, {vectors[2]}, \
+{names[a + b + c]}, {case.selector}{after};
 {stores}
 ret;
 }}
@@ -441,6 +471,22 @@ def _numbers(
     small = np.isin(values, np.arange(-4, 5))
     picked = random.choice(np.flatnonzero(small), shape)
     return every[picked], values[picked]
+
+
+def _in_words(
+    random: np.random.Generator, case: _Warp, words: NDArray[np.uint32]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Write scales of A and B into the words of lanes 1 (pairs) and 3 of each four; return them."""
+    codes, values = _SCALES[case.scales[2:]]
+    bytes_of = words.view(np.uint8).reshape(32, 2, 4)
+    found = []
+    for operand, (rows, first) in enumerate(zip((16, 8), _BYTES[case.count], strict=True)):
+        picked = random.integers(0, len(codes), (rows, case.count))
+        for row, at in np.ndindex(picked.shape):
+            lane = 4 * (row % 8) + (3 if operand else 2 + row // 8)
+            bytes_of[lane, operand, first + at] = codes[picked[row, at]]
+        found.append(np.array(values)[picked])
+    return found[0], found[1]
 
 
 def _run_warp(
@@ -465,7 +511,15 @@ def _run_warp(
     c = random.integers(-50, 50, (16, 8)).astype(np.float64)
     if case.clamped:
         c[:] = 2**31 - 1000
-    expected = c + np.stack([x[row] @ y[:, met[row]].T for row in range(16)])
+    of_a, of_b = np.ones((16, 1)), np.ones((8, 1))
+    words = np.full((32, 2), 0x9999_9999, np.uint32)  # no product may read these
+    if case.scales:
+        of_a, of_b = _in_words(random, case, words)
+    blocks = np.arange(case.k // 2) * of_a.shape[1] // (case.k // 2)
+    x = x * of_a[:, blocks]
+    expected = c + np.stack([x[row] @ (y[:, met[row]] * of_b[:, blocks]).T for row in range(16)])
+    a, b = (one << 2 if name == "e2m1" and case.bits == 8 else one
+            for name, one in ((case.a, a), (case.b, b)))  # fmt: skip
     if case.clamped:
         expected = np.minimum(expected, 2**31 - 1)
     dtype = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[case.d]
@@ -475,7 +529,7 @@ def _run_warp(
         sums[lane, index] = c[lane // 4 + 8 * (index // 2), lane % 4 * 2 + index % 2]
     parts = [
         _fragments(a, case.bits, 2), _fragments(b, case.bits, 1), sums.view(np.uint32),
-        _in_lanes(codes, case)[:, None],
+        _in_lanes(codes, case)[:, None], words if case.scales else words[:, :0],
     ]  # fmt: skip
     counts = parts[0].shape[1], parts[1].shape[1], 4 // packed
     given = np.concatenate(parts, axis=1).astype(np.uint32)
@@ -496,7 +550,9 @@ def _run_warp(
     return report, found, wanted
 
 
-@pytest.mark.parametrize("case", _WARPS, ids=lambda one: f"{one.a}-{one.d}-{one.k}-{one.selector}")
+@pytest.mark.parametrize(
+    "case", _WARPS, ids=lambda one: f"{one.kind or one.a}-{one.d}-{one.k}-{one.selector}"
+)
 def test_a_warps_sparse_product_reads_the_metadata_of_its_selectors_lanes(case: _Warp) -> None:
     report, found, wanted = _run_warp(case)
     assert (report.inconclusive, report.findings) == (None, ())

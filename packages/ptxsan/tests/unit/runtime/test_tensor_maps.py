@@ -29,7 +29,7 @@ mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0;
 @!%p1 mbarrier.init.shared::cta.b64 [bar], 1;
 bar.sync 0;
 @%p1 bra wait;
-mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], BYTES;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], COUNTED;
 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%rd2, {%r5, %r6}], [bar];
 wait: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;
 @!%p2 bra wait;
@@ -42,8 +42,9 @@ ret;
 
 
 def _loaded(
-    element: str, elements: int, column: int, row: int, *, swizzle: int = 0, atom: int = 16
-) -> tuple[MachineReport, np.ndarray, np.ndarray]:
+    element: str, elements: int, column: int, row: int, *, swizzle: int = 0, atom: int = 16,
+    counted: int = 0,
+) -> tuple[MachineReport, np.ndarray, np.ndarray]:  # fmt: skip
     """Return the report, the tile, and the tensor's rows: 256 elements each, seen as bytes."""
     bits = 8 if element == "u8" else 6 if element.startswith("b6") else 4
     x = np.random.default_rng(7).integers(1, 256, (_ROWS, 256 * bits // 8), dtype=np.uint8)
@@ -54,7 +55,8 @@ def _loaded(
         strides=(x.shape[1],), box=(elements, _BOX_ROWS),
         swizzle=swizzle, atom=atom,
     )  # fmt: skip
-    text = _LOAD.replace("BYTES", str(_BOX_ROWS * line))
+    counted = counted or _BOX_ROWS * elements * bits // 8  # what completes at the mbarrier
+    text = _LOAD.replace("COUNTED", str(counted)).replace("BYTES", str(_BOX_ROWS * line))
     text = text.replace("COLUMN", str(column)).replace("ROW", str(row))
     launch = Launch(
         kernel="k", grid=(1, 1, 1), block=(512, 1, 1),
@@ -87,6 +89,13 @@ def test_sixteen_elements_begin_each_sixteen_bytes(
     first = column // 16
     wanted = groups[row : row + _BOX_ROWS, first : first + 8]
     np.testing.assert_array_equal(tile.reshape(_BOX_ROWS, 8, 16), wanted)
+
+
+@pytest.mark.parametrize("element", ["b4x16_p64", "b6x16_p32"])
+def test_who_expects_the_padded_bytes_waits_forever(element: str) -> None:
+    """CUTLASS and Triton expect the packed bytes, on hardware."""
+    report, _, _ = _loaded(element, 128, 0, 0, counted=128 * _BOX_ROWS)
+    assert Kind.DEADLOCK in {one.kind for one in report.wrong}
 
 
 def test_padded_elements_come_128_at_a_time() -> None:

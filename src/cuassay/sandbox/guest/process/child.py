@@ -29,6 +29,7 @@ from typing import Any
 import torch
 
 from cuassay.build import tuned
+from cuassay.build.sources import write_sources
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model import serial, walls
 from cuassay.model.candidate import Candidate, Language
@@ -276,10 +277,11 @@ class Worker:
         if candidate.language is Language.CUDA_KERNEL:
             self._around.bound = "a raw CUDA kernel is launched by cuassay itself, on one device"
         self._around.kernels = kernel_names.kernels_of(candidate)
-        if candidate.language in (Language.PYTHON, Language.CUDA_EXTENSION):
-            sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
-            self._lines = Lines(sources, values=not self._device.on_gpu)
         try:
+            if candidate.language in (Language.PYTHON, Language.CUDA_EXTENSION):
+                # They are written first: of files that a compiler traces no values are noted.
+                sources = os.path.realpath(write_sources(candidate, Path(request["folder"])))
+                self._lines = Lines(sources, values=not self._device.on_gpu)
             load = getattr(importlib.import_module(module), function)
             bytecode.keep_bytecode(Path(request["folder"]))
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))
