@@ -155,7 +155,7 @@ def test_sides_without_a_check_share_the_histories_of_calls(
 
 
 def _without_clocks(report: CheckReport) -> CheckReport:
-    """Return a report without what a clock ends: its time, and how many calls were made in a row."""
+    """Return a report without what a clock ends: its time, and how many calls were made."""
     outcome = report.outcome
     if isinstance(outcome, Passed):
         calls = re.sub(r"\d+ calls in a row", "calls in a row", outcome.summary)
