@@ -50,10 +50,9 @@ from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, launches, own_process, state_snapshot
-from cuassay.sandbox.guest.process import bytecode
+from cuassay.sandbox.guest.process import bytecode, preload
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.lines import Lines
-from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.guest.ranks.ranked import on_ranks, open_where_ranks_connect
 from cuassay.sandbox.limits import Limits
 
@@ -180,7 +179,7 @@ def warm_up(device: Device, queues: int | None = None) -> float:
     if queues is not None:
         os.environ[_QUEUES] = str(queues)
     context = begin_context(device)
-    hash_triton()  # nothing to do where the zygote had the time
+    preload.hash_triton()  # nothing to do where the zygote had the time
     if context is not None:
         context.join()
     context_s = time.perf_counter() - started
