@@ -774,7 +774,7 @@ def run(x): raise Odd
     Hostile(
         name="endless-recursion",
         line="harness exploit",
-        body="sys.setrecursionlimit(100_000)\ndef run(x):\n    return run(x)",
+        body="sys.setrecursionlimit(20_000)\ndef run(x):\n    return run(x)",
     ),
     Hostile(
         name="crash",
@@ -1328,7 +1328,8 @@ def run(x):
 SUSPECTS: dict[str, str] = {
     "reads-its-own-frame": "import inspect\ndef run(x):\n"
     "    name = sys._getframe().f_code.co_name\n    return right(x) if name else wrong(x)",
-    "collects-garbage": "def run(x):\n    y = right(x)\n    gc.collect()\n    return y",
+    "collects-garbage": "def run(x):\n    y = right(x)\n"
+    "    gc.collect(0 if turn() > 1 else 2)  # all of it takes 0.2 s\n    return y",
     "remembers-shapes": "HELD = {}\ndef run(x):\n"
     "    two = HELD.setdefault(tuple(x.shape), torch.tensor(2.0))\n    return x * two + 1",
     "threads": "from concurrent.futures import ThreadPoolExecutor\ndef run(x):\n"

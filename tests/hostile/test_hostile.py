@@ -145,14 +145,23 @@ def test_an_attack_is_not_accepted(target: Target, walls: Mapping[str, str], one
     _is_refused(target, walls, one)
 
 
+def _problem_of(path: Path) -> str:
+    named = re.search(r"^# problem: (\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert named is not None, path
+    return named[1]
+
+
+# Those of a problem one after another: they share its truths.
+_BY_PROBLEM = sorted(_ATTACKS.glob("*.py"), key=lambda path: (_problem_of(path), path.name))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(_ATTACKS.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", _BY_PROBLEM, ids=lambda path: path.stem)
 def test_an_attack_of_the_benchmark_leaves_nothing(target: Target, path: Path) -> None:
     """What becomes of them at whole profiles is measured: benchmarks/attacks.py."""
-    named = re.search(r"^# problem: (\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    assert named is not None
+    problem = registry.get(_problem_of(path))
     with nothing_left(target.gate.processes_folder):
-        target.gate.judge(registry.get(named[1]), path, seed=_SEED, only=("NUM001",), budget_s=30.0)
+        target.gate.judge(problem, path, seed=_SEED, only=("NUM001",), budget_s=30.0)
 
 
 @pytest.mark.slow

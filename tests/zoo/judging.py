@@ -185,7 +185,7 @@ class Gate:
         *,
         codes: Collection[str],
         seed: int,
-        profile: Profile,
+        profile: Profile = Profile.QUICK,
         require: Sequence[str] = (),
         only: Collection[str] = (),
         start: StartExecutor | None = None,

@@ -43,7 +43,7 @@ def prepare(
 
     For the judge's process: `notify` is told what takes long. Does nothing where it cannot.
     """
-    if candidate.compiles_cuda and not device.on_gpu:
+    if candidate.hosts_cuda and not device.on_gpu:
         from cuassay.build.machine import candidates as machine
 
         if not machine.missing():
@@ -77,7 +77,7 @@ def _loaded(
 
         because = for_machine.interpreted_because(folder, wanted=machine)
     launches = candidate.launches_ptx and not device.on_gpu and not because
-    hosted = candidate.compiles_cuda and not device.on_gpu
+    hosted = candidate.hosts_cuda and not device.on_gpu
     kind = candidate.language.value
     if not device.on_gpu:  # what executes its kernels instead
         by_machine = candidate.language is Language.CUDA_KERNEL or launches or hosted
@@ -88,7 +88,7 @@ def _loaded(
         case Language.CUDA_EXTENSION:
             from cuassay.build.cuda.extension import load_extension
 
-            if device.on_gpu or not candidate.compiles_cuda:
+            if device.on_gpu or not candidate.hosts_cuda:
                 call = load_extension(candidate, device=device, folder=folder)
             else:
                 from cuassay.build.machine import candidates
@@ -128,7 +128,7 @@ def _python(
     from cuassay.build.machine import candidates as machine
     from cuassay.build.python import load_python
 
-    if candidate.compiles_cuda and not device.on_gpu:
+    if candidate.hosts_cuda and not device.on_gpu:
         if launches:
             machine.enable_compilers(candidate, folder)
         interpret = not launches

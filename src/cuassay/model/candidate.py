@@ -16,6 +16,9 @@ _IMPORTED = re.compile(r"^\s*(?:from|import)\s+(?:fla|conch|cut_cross_entropy)\b
 
 # Names of CuTe DSL, and of packages whose kernels are written in it.
 _CUTE = ("cutlass.cute", "from cutlass import cute", "from quack", "import quack")
+# What C++ for CUDA says: a kernel or its launch, or host code that asks for a GPU.
+_KERNELS = ("__global__", "<<<")
+_CUDA = (*_KERNELS, "cuda_sources", "cuda_runtime", "ATen/cuda", "c10/cuda", "kCUDA")
 # What a Python source says where it compiles kernels by another compiler than Triton's: numba,
 # CuPy, torch's extensions, NVIDIA's own bindings, CuTe DSL and TileLang.
 _COMPILERS = ("cuda.jit", "RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "nvrtc",
@@ -206,8 +209,16 @@ class Candidate:
     @property
     def compiles_cuda(self) -> bool:
         """Whether it brings CUDA C++ with host code that launches it: a torch extension."""
+        return self._is_extension_of(_KERNELS)
+
+    @property
+    def hosts_cuda(self) -> bool:
+        """Whether it brings a torch extension with kernels, or with host code for a GPU alone."""
+        return self._is_extension_of(_CUDA)
+
+    def _is_extension_of(self, words: tuple[str, ...]) -> bool:
         text = "\n".join(source.text for source in self.sources)
         python = self.language is Language.PYTHON
         builds = "cpp_extension" in text or "load_inline" in text
         extension = self.language is Language.CUDA_EXTENSION or (python and builds)
-        return extension and ("__global__" in text or "<<<" in text)
+        return extension and any(word in text for word in words)

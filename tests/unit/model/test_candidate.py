@@ -69,3 +69,25 @@ def test_which_kernels_torch_sees_the_values_of(text: str, computes: bool) -> No
 )
 def test_a_library_of_triton_kernels_is_known_by_its_import(text: str, triton: bool) -> None:
     assert speaks_of_triton(text) is triton
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "compiles"),
+    [
+        ("load_inline('m', cpp_sources='...', cuda_sources='__global__ void k() {}')", True, True),
+        ("load_inline('m', cpp_sources='#include <cuda_runtime.h>')", True, False),
+        ("load_inline('m', cpp_sources='at::Tensor f(at::Tensor x) { return x; }')", False, False),
+        ("def f(x): return torch.empty(3, device='cuda')", False, False),
+    ],
+)
+def test_which_extensions_need_what_stands_in_for_a_gpu(
+    text: str, hosts: bool, compiles: bool
+) -> None:
+    candidate = Candidate(
+        name="k",
+        sources=(SourceFile(path="k.py", text=text),),
+        entry_file="k.py",
+        entry_function="f",
+        language=Language.PYTHON,
+    )
+    assert (candidate.hosts_cuda, candidate.compiles_cuda) == (hosts, compiles)

@@ -25,7 +25,7 @@ _PORTABLE_CLUSTER = 8  # blocks of a cluster that every device takes
 _CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 ELEMENT_NUMBERS = {  # CUtensorMapDataType
     "u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7, "f64": 8,
-    "bf16": 9, "tf32": 11,
+    "bf16": 9, "tf32": 11, "b4x16": 13, "b4x16_p64": 14, "b6x16_p32": 15,
 }  # fmt: skip
 Parameter: TypeAlias = (
     "ctypes._SimpleCData[int] | ctypes._SimpleCData[float] | ctypes.Array[ctypes.c_uint64]"

@@ -8,11 +8,12 @@ import struct
 import subprocess
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
-from cuassay.build.recording.library_maps import in_machine_form, watch_maps
+from cuassay.build.recording.library_maps import in_machine_form, machine_form, watch_maps
 from cuassay.errors import MissingToolError
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
@@ -108,6 +109,23 @@ def test_what_is_no_map_stays_as_it_is(library: ctypes.CDLL) -> None:
 
 def test_a_map_that_the_machine_does_not_know_is_named(library: ctypes.CDLL) -> None:
     held = (ctypes.c_ulonglong * 16)()
-    assert library.linked(held, 13, 2) == 0  # elements of 4 bits
-    with pytest.raises(MissingToolError, match="element type 13"):
+    assert library.linked(held, 10, 2) == 0  # f32 without subnormals
+    with pytest.raises(MissingToolError, match="element type 10"):
         in_machine_form(bytes(held))
+
+
+@pytest.mark.parametrize(
+    ("number", "element", "line", "box"),
+    [(13, "b4x16", 128, 64), (14, "b4x16_p64", 128, 128), (15, "b6x16_p32", 192, 128)],
+)
+def test_elements_of_4_and_6_bits_are_known(number: int, element: str, line: int, box: int) -> None:
+    places: list[ctypes.Array[Any]] = [
+        (ctypes.c_uint64 * 2)(256, 32), (ctypes.c_uint64 * 1)(line), (ctypes.c_uint32 * 2)(box, 8),
+        (ctypes.c_uint32 * 2)(1, 1),
+    ]  # fmt: skip
+    words = (0, number, 2, 0x1000, *(ctypes.addressof(one) for one in places), 0, 0, 0, 0)
+    made = Encoded(
+        address=0x1000, element=element, sizes=(256, 32), strides=(line,), box=(box, 8),
+        steps=(1, 1),
+    )  # fmt: skip
+    assert machine_form(words) == machine_bytes(made)

@@ -48,7 +48,8 @@ from tests.support.fake_trial import (
 )
 
 Tensor = torch.Tensor
-_BOTH = [Profile.QUICK, Profile.STANDARD]
+# The same promise with more histories.
+_BOTH = [Profile.QUICK, pytest.param(Profile.STANDARD, marks=pytest.mark.thorough)]
 
 
 def honest() -> Function:

@@ -17,6 +17,7 @@ from cuassay.judge.diagnose import idle_instructions as module
 from cuassay.model.case import Case
 from cuassay.model.machine import EditedCall, EditedCalls, InstructionChange, InstructionEdit
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.sandbox.host.nursery import Nursery
 from tests.support.builds import candidate, problem
 from tests.zoo.judging import Gate
 
@@ -146,11 +147,11 @@ extern "C" __global__ void swiglu(
 @pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
 @pytest.mark.parametrize(("made", "idle"), [("wide + wide * near", {15, 16, 18}), ("wide", set())])
 def test_a_planted_fault_of_one_value_is_named_and_its_twin_is_not(
-    tmp_path: Path, made: str, idle: set[int]
+    tmp_path: Path, nursery: Nursery, made: str, idle: set[int]
 ) -> None:
     path = tmp_path / "swiglu.cu"
     path.write_text(_KERNEL.replace("MADE", made))
-    with Gate("cpu", machine=True) as gate:
+    with Gate("cpu", nursery=nursery) as gate:
         found = gate.judge(registry.get("swiglu"), path, only=("NUM001", "SHP001"))
     assert found.accepted, str(found)
     named = {one.line for one in found.verdict.scope.unreached}
