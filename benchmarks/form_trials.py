@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import secrets
@@ -24,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +37,22 @@ import torch
 from gate_trials import Trial, load_problem
 from tests.zoo.local_gate import LocalGate
 from world import kernels, part
-from written_forms import HITS, HONEST, IN_16_BITS, WRONG
+from written_forms import HITS, HONEST, IN_16_BITS, WRONG, formed
 
 from cuassay.catalog import registry
+from cuassay.dispatch_modes import tensors_in
+from cuassay.errors import CuassayError
+from cuassay.formats.execute import load_reference
+from cuassay.inputs.materialise import materialise
+from cuassay.inputs.plan import plan_cases
+from cuassay.judge.trial import open_trial
+from cuassay.judge.truths import same_bits
+from cuassay.model.device import CPU
 from cuassay.model.outcome import Errored, Inconclusive
 from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
-from cuassay.model.verdict import Verdict
+from cuassay.model.verdict import Profile, Verdict
+from cuassay.oracle.compare.outputs import Comparison, compare
 
 # What rejects an honest kernel, but for what needs processes, launches or sources.
 CODES = """
@@ -70,6 +81,8 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--forms", nargs="*", help="these rewrites, joined by +, and no others")
     parser.add_argument("--seed", type=int, help="in place of a drawn one")
     parser.add_argument("--wrong", action="store_true")
+    parser.add_argument("--numbers", action="store_true", help="comparisons alone, of all forms")
+    parser.add_argument("--elements", type=int, default=70_000, help="the most of a case's inputs")
     parser.add_argument("--packages", type=Path, help="a folder of installed packages")
     parser.add_argument("--budget-s", type=float, default=60.0)
     parser.add_argument("--journal", type=Path, default=ROOT / "build" / "form-trials.ndjson")
@@ -93,12 +106,31 @@ def problems(given: argparse.Namespace) -> list[tuple[str, str]]:
     return sorted(found)[given.part[0] - 1 :: given.part[1]]
 
 
-def forms(given: argparse.Namespace, stores: bool, draw: random.Random) -> list[tuple[str, ...]]:
+def is_other(of: tuple[str, str], rewrite: str) -> bool:
+    """Whether a rewrite changes an answer of a problem's reference on its first plain cases."""
+    problem = load_problem(*of)
+    call = load_reference(problem)
+    for case in plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=1)[:3]:
+        answers = []
+        try:
+            for rewrites in ((), (rewrite,)):
+                given = materialise(problem, case, device=CPU, generator=call.generator)
+                answers.append(tensors_in(formed(*of, rewrites, 1)(*given.values())))
+        except Exception:  # a form that raises is told by its trial
+            return True
+        if not all(torch.equal(a, b) for a, b in zip(*answers, strict=True)):
+            return True
+    return False
+
+
+def forms(
+    given: argparse.Namespace, of: tuple[str, str], *, stores: bool, draw: random.Random
+) -> list[tuple[str, ...]]:
     """Return the forms of one seed: of honest ones those that a draw of rewrites gives."""
     if given.forms:
         return [tuple(one.split("+")) for one in given.forms]
     if given.wrong:
-        return [(one,) for one in WRONG]
+        return [(one,) for one in WRONG if is_other(of, one)]
     formulas = [one for one in HONEST if one not in IN_16_BITS]
 
     def some(*always: str) -> tuple[str, ...]:
@@ -133,13 +165,15 @@ class Trials:
         self._given, self._folder = given, folder
         self.end = time.monotonic() + 60.0 * given.minutes
         self.rows: list[dict[str, Any]] = []
+        self.plain: set[tuple[str, str]] = set()  # problems that no formula changes
         given.journal.parent.mkdir(parents=True, exist_ok=True)
 
     def judge(
         self, gate: LocalGate, of: tuple[str, str], path: Path, title: str, seed: int
     ) -> None:
         """Judge one candidate and write its row."""
-        started, HITS[0] = time.process_time(), 0
+        started = time.process_time()
+        HITS.update(dict.fromkeys(HITS, 0))
         row: dict[str, Any] = {"problem": of[0], "dtype": of[1], "form": title, "seed": seed}
         try:
             found = gate.judge(
@@ -148,13 +182,16 @@ class Trials:
                 seed=seed,
                 only=CODES.split(),
                 budget_s=self._given.budget_s,
+                fail_fast=self._given.wrong,
             )
             row |= {"decision": found.verdict.decision.value, "codes": found.codes}
             row |= {"share": min(found.share, 1e30), "reason": found.verdict.reason[:300]}
             row |= seen(found.verdict)
         except Exception as error:
             row |= {"decision": "ERROR", "codes": (), "share": 0.0, "reason": repr(error)[:500]}
-        row["hits"] = HITS[0]
+        row["hits"] = dict(HITS)
+        if set(title.split("+")) <= HONEST.keys() - IN_16_BITS and not any(HITS.values()):
+            self.plain.add(of)
         row["seconds"] = round(time.process_time() - started, 2)
         self.rows.append(row)
         with open(self._given.journal, "a", encoding="utf-8") as out:
@@ -171,6 +208,104 @@ class Trials:
             _CANDIDATE.format(name=of[0], dtype=of[1], rewrites=rewrites, seed=seed, given=given)
         )
         return path
+
+
+class Numbers:
+    """Holds answers of many forms, honest and wrong, against one truth a case, and no more.
+
+    Truth is that of the widest family that the problem's policy accepts.
+    """
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self._given = given
+        self.end = time.monotonic() + 60.0 * given.minutes
+        self.rows: list[dict[str, Any]] = []
+
+    def look(self, of: tuple[str, str], draw: random.Random) -> None:
+        """Judge every form of a problem on the plain cases of one seed, and write its rows."""
+        problem, seed, started = load_problem(*of), draw.getrandbits(60), time.process_time()
+        family = policy_of(problem).families[-1]
+        stores = family in (Precision.MIXED, Precision.FP8)
+        trial = open_trial(
+            problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=seed
+        )
+        known = [one for one in HONEST if stores or one not in IN_16_BITS]
+        honest = [(one,) for one in known]
+        honest += [tuple(f for f in known if draw.random() < 0.5) or ("lanes",) for _ in range(6)]
+        wrong = [(one,) for one in WRONG]
+        runs = {one: formed(*of, one, seed) for one in (*honest, *wrong)}
+        plain = formed(*of, (), seed)
+        found: dict[tuple[str, ...], Counted] = {one: Counted() for one in runs}
+        planned = {"problem": of[0], "dtype": of[1], "seed": seed, "cases": 0}
+        odd: list[str] = []
+        for case in (*trial.cases("numeric"), *trial.cases("ends")):
+            if time.monotonic() > self.end:
+                break
+            try:
+                values = list(trial.truths.inputs(case).values())
+                if sum(v.numel() for v in tensors_in(values)) > self._given.elements:
+                    continue
+                truth = trial.truths.truth(case, family)
+                as_written = tensors_in(plain(*copies(values)))
+            except CuassayError as error:
+                odd.append(f"{case.label}: {error}"[:200])
+                continue
+            planned["cases"] += 1
+            if not all(bool(one.value.double().isfinite().all()) for one in truth.outputs):
+                odd.append(f"{case.label}: truth is not finite")
+            for rewrites, run in runs.items():
+                try:
+                    answers = tensors_in(run(*copies(values)))
+                except Exception as error:
+                    found[rewrites].worst = f"raises {error!r}"[:200]
+                    continue
+                if all(same_bits(a, b) for a, b in zip(answers, as_written, strict=True)):
+                    continue  # another form of nothing
+                for answer, output in zip(answers, truth.outputs, strict=True):
+                    found[rewrites].note(case.label, compare(answer, output))
+        row = planned | {"odd": odd, "seconds": round(time.process_time() - started, 1)}
+        row["forms"] = {
+            "+".join(one): asdict(counted)
+            for one, counted in found.items()
+            if counted.comparisons or counted.worst
+        }
+        self.rows.append(row)
+        with open(self._given.journal, "a", encoding="utf-8") as out:
+            out.write(json.dumps(row) + "\n")
+        for name, one in row["forms"].items():
+            if (name not in WRONG) == bool(one["above"]):
+                print(of, "miss" if name in WRONG else "ALARM", name, one, seed, flush=True)
+
+
+@dataclass(slots=True)
+class Counted:
+    """Comparisons of one form: how many, above a limit and near one, and the largest share."""
+
+    comparisons: int = 0
+    above: int = 0
+    near: int = 0
+    undecided: int = 0
+    share: float = 0.0
+    worst: str = ""
+
+    def note(self, label: str, found: Comparison) -> None:
+        """Add one comparison."""
+        if found.undecided:
+            self.undecided += 1
+            return
+        share = math.inf if found.mismatch else found.share
+        self.comparisons += 1
+        self.above += share > 1.0
+        self.near += NEAR < share <= 1.0
+        if share > self.share:
+            statistic = max(found.statistics, key=lambda one: one.share, default=None)
+            kind = f"{statistic.name} {statistic.group}" if statistic else found.mismatch
+            self.share, self.worst = min(share, 1e30), f"{label}: {found.output} {kind}"
+
+
+def copies(values: Sequence[Any]) -> list[Any]:
+    """Return the arguments of one more call."""
+    return [one.clone() if isinstance(one, torch.Tensor) else one for one in values]
 
 
 def world_kernels(packages: Path | None) -> Iterator[Trial]:
@@ -199,6 +334,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     world = list(world_kernels(given.packages))
     draw = random.Random(secrets.randbits(60) if given.seed is None else given.seed)
     left: list[tuple[str, str]] = []
+    if given.numbers:
+        numbers = Numbers(given)
+        while time.monotonic() < numbers.end:
+            if not left:
+                left = problems(given)
+                draw.shuffle(left)
+            numbers.look(left.pop(), draw)
+        return 0
     with tempfile.TemporaryDirectory() as folder, LocalGate("cpu") as gate:
         trials = Trials(given, Path(folder))
         while time.monotonic() < trials.end:
@@ -216,7 +359,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             for one in draw.sample(kept, min(2, len(kept))):
                 trials.judge(gate, of, Path(one.path), one.name, seed)
-            for rewrites in forms(given, stores, draw):
+            for rewrites in forms(given, of, stores=stores, draw=draw):
+                if not set(rewrites) & {*IN_16_BITS, *WRONG} and of in trials.plain:
+                    continue
                 path = trials.written(of, rewrites, seed)
                 trials.judge(gate, of, path, "+".join(rewrites), seed)
                 path.unlink()

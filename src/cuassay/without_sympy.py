@@ -64,10 +64,6 @@ def _yes(_: Any) -> bool:
     return True
 
 
-def _none(_: Any) -> frozenset[Any]:
-    return frozenset()
-
-
 _OF_SYMPY: Mapping[str, Any] = {"Basic": _Unmet}
 _OF_SYMBOLS: Mapping[str, Any] = {  # some of these in older versions of torch alone
     "GuardOnDataDependentSymNode": _UnmetError,
@@ -75,7 +71,7 @@ _OF_SYMBOLS: Mapping[str, Any] = {  # some of these in older versions of torch a
     "_advise_is_size": _nothing,
     "definitely_true": _same,
     "expect_true": _same,
-    "free_unbacked_symbols": _none,
+    "free_unbacked_symbols": lambda expression: frozenset(),
     "guard_bool": _same,
     "guard_float": _same,
     "guard_int": _same,

@@ -211,6 +211,7 @@ bias_not_cancelled          | zoo:keys_backward           | NUM001              
 tanh_through_exp            | softmax_softcap             | NUM001                 | N10 N14
 # NaN on large finite inputs
 no_max_subtraction          | cross_entropy               | NUM001                 | N10
+router_without_maximum      | zoo:route_hidden            | NUM001                 | N10
 # arithmetic: online soft-max
 stale_running_max           | softmax_softcap             | NUM001                 | N6
 # fp16 range inside a bf16 operator

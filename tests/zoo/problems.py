@@ -509,3 +509,23 @@ def frozen_batchnorm(
     w, b, m, v = (t.to(torch.float32)[:, None, None] for t in (weight, bias, mean, variance))
     scale = w * torch.rsqrt(v + eps)
     return (x.to(torch.float32) * scale + (b - m * scale)).to(x.dtype)
+
+
+@problem(
+    axes={"rows": (1, 65_536), "hidden": (1, 16_384)},
+    workloads=({"rows": 64, "hidden": 48}, {"rows": 200, "hidden": 128}),
+    reduction_axes=("hidden",),
+)
+def route_hidden(
+    x: Annotated[
+        torch.Tensor, tensor("float16", "rows", "hidden", domain=Real(low=-8.0, high=8.0))
+    ],
+    router: Annotated[torch.Tensor, tensor("float16", 16, "hidden", domain=Real(low=-1, high=1))],
+) -> tuple[
+    Annotated[torch.Tensor, tensor("float32", "rows", 4, name="weights")],
+    Annotated[torch.Tensor, tensor("int64", "rows", 4, name="experts")],
+]:
+    """The best 4 of 16 experts by a layer over hidden states, weights that add up to 1."""
+    logits = torch.nn.functional.linear(x, router)
+    weights, chosen = torch.topk(torch.softmax(logits.float(), dim=-1), 4, dim=-1)
+    return weights / weights.sum(dim=-1, keepdim=True), chosen

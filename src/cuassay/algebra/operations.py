@@ -64,7 +64,10 @@ def perform(operation: RecordedOperation, arena: StorageArena, residues: Residue
             raise Unfollowed("it takes the bits of numbers for those of another type")
         if traits.written and (traits.functional is None or traits.metadata):
             raise Unfollowed("it writes memory in a way that is not followed")
-        overwritten = {name for _, name in traits.written} if _sets(op) else set()
+        # What these write is nothing that they read
+        sets = op._schema.name.removeprefix("aten::") in ("copy_", "zero_", "fill_")
+        sets = sets or any(argument.is_out for argument in op._schema.arguments)
+        overwritten = {name for _, name in traits.written} if sets else set()
         follower = Follower(residues.key, lambda: operation.line)
         names = [argument.name for argument in op._schema.arguments]
 
@@ -114,12 +117,6 @@ def _overload(name: str) -> OpOverload:
     if not isinstance(found, OpOverload):
         raise Unfollowed("this torch has no such operation")
     return found
-
-
-def _sets(op: OpOverload) -> bool:
-    """Whether what an operation writes is nothing that it reads."""
-    named = op._schema.name.removeprefix("aten::") in ("copy_", "zero_", "fill_")
-    return named or any(argument.is_out for argument in op._schema.arguments)
 
 
 def _given(

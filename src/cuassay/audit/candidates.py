@@ -92,9 +92,12 @@ def _file(
         launch_files = []
     else:
         launch_files = [p for p in path.parent.glob(f"{path.stem}.launch.*") if p.is_file()]
+    # A file's name; for kernel.py and the like with that of its folder
+    inside = path.parent.name not in CANDIDATE_FOLDERS
     yield FoundCandidate(
         where=str(path),
-        name=name or _name(path),
+        name=name
+        or (f"{path.parent.name}/{path.stem}" if path.stem in _PLAIN and inside else path.stem),
         folder=path.parent,
         files=(path, *launch_files),
         author=author or _author_by_place((*folder.names, path.name)),
@@ -141,12 +144,6 @@ def _told_by(path: Path) -> tuple[str, str, str]:
             level = path.parent.name.lower()
             claim = f"{level}/{path.stem}" if re.fullmatch(r"level\d+", level) else ""
     return claim, "", sniff.author_in(text)
-
-
-def _name(path: Path) -> str:
-    """Return a file's name; for kernel.py and the like with that of its folder."""
-    inside = path.parent.name not in CANDIDATE_FOLDERS
-    return f"{path.parent.name}/{path.stem}" if path.stem in _PLAIN and inside else path.stem
 
 
 def _author_by_place(names: Sequence[str]) -> str:

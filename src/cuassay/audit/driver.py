@@ -12,7 +12,7 @@ import datetime
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cuassay.audit.condense import condense, of_verdict
@@ -75,9 +75,10 @@ def run_audit(
         left = [one for one in plan.planned if one.item.id not in kept]
         seeds = seeds_of(plan.planned, header.seed)
         by_id = {one.item.id: one.item for one in left}
+        budget_s = header.budget_s
         ended = executor.run(
             [_task(one, header, folder, seed=seeds[one.problem_key]) for one in left],
-            stop=_budget(header.budget_s, started),
+            stop=_budget(budget_s, started),
             watch=lambda task, lane, event: watch(by_id[task.id], lane, event),
         )
         for end in ended:
@@ -88,9 +89,14 @@ def run_audit(
             folder.keep(result)
             done[result.item.id] = result
             report(result, len(done), len(plan.items))
+        why = f"the budget of {budget_s:g} s was spent" if budget_s else "not run"
         audit = Audit(
             header=header,
-            results=tuple(_in_order(plan.items, done, header)),
+            results=tuple(
+                done.get(item.id)
+                or AuditResult(item=item, ending=Ending.NOT_RUN, reason=why, attempts=0)
+                for item in plan.items
+            ),
             oddities=plan.oddities,
             finished_at=now(),
             wall_s=time.monotonic() - started,
@@ -150,14 +156,3 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder, *, seed: int) 
 
 def _budget(budget_s: float | None, started: float) -> Callable[[], bool]:
     return lambda: budget_s is not None and time.monotonic() - started > budget_s
-
-
-def _in_order(
-    items: Sequence[AuditItem], done: dict[str, AuditResult], header: AuditHeader
-) -> Iterable[AuditResult]:
-    for item in items:
-        if item.id in done:
-            yield done[item.id]
-        else:
-            why = f"the budget of {header.budget_s:g} s was spent" if header.budget_s else "not run"
-            yield AuditResult(item=item, ending=Ending.NOT_RUN, reason=why, attempts=0)

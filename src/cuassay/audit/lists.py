@@ -39,7 +39,17 @@ def read_list(path: Path) -> Tree:
             oddities.append(Oddity(path=place, message=f"names no {missing[0]}: passed over"))
             continue
         where = _located(row["problem"].strip(), path.parent)
-        problem = problems.setdefault(where, _problem(where))
+        at = Path(where.rpartition(":")[0] if ".py:" in where else where)
+        problem = problems.setdefault(
+            where,
+            FoundProblem(
+                where=where,
+                name=at.stem if at.suffix else Path(where).name,
+                folder=at.parent if at.suffix else at,
+                format="list",
+                files=_files(at),
+            ),
+        )
         kernel = _located(row["candidate"].strip(), path.parent)
         file = Path(kernel.partition("::")[0])
         candidate = FoundCandidate(
@@ -97,17 +107,6 @@ def _located(where: str, folder: Path) -> str:
     path = folder / Path(where).expanduser()
     looks_like_path = "/" in where or path.suffix in (".py", ".cu", ".json", ".jsonl")
     return str(path.absolute()) if looks_like_path or path.exists() else where
-
-
-def _problem(where: str) -> FoundProblem:
-    place = Path(where.rpartition(":")[0] if ".py:" in where else where)
-    return FoundProblem(
-        where=where,
-        name=place.stem if place.suffix else Path(where).name,
-        folder=place.parent if place.suffix else place,
-        format="list",
-        files=_files(place),
-    )
 
 
 def _files(place: Path) -> tuple[Path, ...]:

@@ -34,7 +34,11 @@ def problems_in(folders: Sequence[Folder], oddities: list[Oddity]) -> Iterator[F
         if outer or not (_ENTRIES | _WHOLE_PROBLEMS).isdisjoint(folder.files):
             closed.add(folder.path)
         if outer:
-            _say_ignored(folder, oddities)
+            message = "is in a candidate's folder, where nothing defines a problem: passed over"
+            oddities += [
+                Oddity(path=str(folder.files[name]), message=message)
+                for name in sorted(_WHOLE_PROBLEMS & set(folder.files))
+            ]
             continue
         definition = folder.files.get("definition.json")
         if definition is not None:
@@ -75,16 +79,6 @@ def problems_in(folders: Sequence[Folder], oddities: list[Oddity]) -> Iterator[F
                 yield from _trace_definition(path, oddities)
             elif path.suffix == ".py" and not (definition and name.startswith(_BESIDE)):
                 yield from _python(folder, path, oddities)
-
-
-def _say_ignored(folder: Folder, oddities: list[Oddity]) -> None:
-    for name in sorted(_WHOLE_PROBLEMS & set(folder.files)):
-        oddities.append(
-            Oddity(
-                path=str(folder.files[name]),
-                message="is in a candidate's folder, where nothing defines a problem: passed over",
-            )
-        )
 
 
 def _with_side_files(folder: Folder, *own: Path) -> tuple[Path, ...]:

@@ -10,6 +10,7 @@ called swizzled take them in the layouts of tensor cores. Sums in float32, one r
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated
 
 import torch
@@ -105,63 +106,6 @@ def _experts(
     return grouped_product(inner, down.mT, offsets).to(rows.dtype)
 
 
-@problem(
-    axes=_PLAIN,
-    workloads=_PRODUCTS,
-    reduction_axes=("k",),
-    growth_target={"k": 16_384},
-    relations=(RowsIndependent(axis="m"),),
-)
-def mxfp8_gemm(
-    a: Annotated[torch.Tensor, tensor("float8_e4m3fn", "m", "k")],
-    b: Annotated[torch.Tensor, tensor("float8_e4m3fn", "n", "k")],
-    scale_a: Annotated[torch.Tensor, tensor("uint8", "m", f"k//{MX}", domain=_POWERS)],
-    scale_b: Annotated[torch.Tensor, tensor("uint8", "n", f"k//{MX}", domain=_POWERS)],
-) -> _Out:
-    """a @ b.T, both in MXFP8 (e4m3)."""
-    return (mx_values(a, scale_a) @ mx_values(b, scale_b).T).to(torch.bfloat16)
-
-
-@problem(
-    axes=_PLAIN,
-    workloads=_PRODUCTS,
-    reduction_axes=("k",),
-    growth_target={"k": 16_384},
-    relations=(RowsIndependent(axis="m"),),
-)
-def mxfp4_gemm(
-    a: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "m", "k//2")],
-    b: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "n", "k//2")],
-    scale_a: Annotated[torch.Tensor, tensor("uint8", "m", f"k//{MX}", domain=_POWERS)],
-    scale_b: Annotated[torch.Tensor, tensor("uint8", "n", f"k//{MX}", domain=_POWERS)],
-) -> _Out:
-    """a @ b.T, both in MXFP4."""
-    left, right = mx_values(fp4_values(a), scale_a), mx_values(fp4_values(b), scale_b)
-    return (left @ right.T).to(torch.bfloat16)
-
-
-@problem(
-    axes=_PLAIN,
-    workloads=_PRODUCTS,
-    reduction_axes=("k",),
-    growth_target={"k": 16_384},
-    relations=(RowsIndependent(axis="m"),),
-)
-def nvfp4_gemm(
-    a: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "m", "k//2")],
-    b: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "n", "k//2")],
-    scale_a: Annotated[
-        torch.Tensor, tensor("float8_e4m3fn", "m", f"k//{NV}", domain=_BLOCK_SCALES)
-    ],
-    scale_b: Annotated[
-        torch.Tensor, tensor("float8_e4m3fn", "n", f"k//{NV}", domain=_BLOCK_SCALES)
-    ],
-    alpha: Annotated[torch.Tensor, tensor("float32", 1, domain=_ALPHA)],
-) -> _Out:
-    """alpha * a @ b.T, both in NVFP4."""
-    return (alpha * (nv_values(a, scale_a) @ nv_values(b, scale_b).T)).to(torch.bfloat16)
-
-
 def _tiled(rows: str, columns: str, layout: str) -> tuple[str, str]:
     """Return the axes of a tensor of scales that is padded to whole tiles of a layout."""
     tall, wide = SCALE_TILES[layout]
@@ -185,15 +129,70 @@ def _block_scales(rows: str, layout: str) -> TensorAnnotation:
     return tensor("float8_e4m3fn", *_tiled(rows, columns, layout), domain=domain)
 
 
-@problem(
+_product = partial(
+    problem,
     axes=_PLAIN,
     workloads=_PRODUCTS,
     reduction_axes=("k",),
     growth_target={"k": 16_384},
 )
+_grouped_product = partial(_product, axes=_GROUPED, workloads=_GROUPS)
+_experts_of = partial(
+    problem,
+    axes=_EXPERTS,
+    workloads=_LAYERS,
+    reduction_axes=("hidden", "inner"),
+    growth_target={"hidden": 16_384},
+)
+_ROWS = (RowsIndependent(axis="m"),)
+_Left8 = Annotated[torch.Tensor, tensor("float8_e4m3fn", "m", "k")]
+_Right8 = Annotated[torch.Tensor, tensor("float8_e4m3fn", "n", "k")]
+_Left4 = Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "m", "k//2")]
+_Right4 = Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "n", "k//2")]
+_Weight4 = Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "groups", "n", "k//2")]
+_GateUp4 = Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "experts", "2*inner", "hidden//2")]
+_Down4 = Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "experts", "hidden", "inner//2")]
+_LeftCodes = Annotated[torch.Tensor, tensor("uint8", "m", f"k//{MX}", domain=_POWERS)]
+_RightCodes = Annotated[torch.Tensor, tensor("uint8", "n", f"k//{MX}", domain=_POWERS)]
+_WeightCodes = Annotated[torch.Tensor, tensor("uint8", "groups", "n", f"k//{MX}", domain=_POWERS)]
+_LeftScales = Annotated[
+    torch.Tensor, tensor("float8_e4m3fn", "m", f"k//{NV}", domain=_BLOCK_SCALES)
+]
+_Alpha = Annotated[torch.Tensor, tensor("float32", 1, domain=_ALPHA)]
+_SmallAlpha = Annotated[torch.Tensor, tensor("float32", "experts", domain=_SMALL_ALPHA)]
+
+
+@_product(relations=_ROWS)
+def mxfp8_gemm(a: _Left8, b: _Right8, scale_a: _LeftCodes, scale_b: _RightCodes) -> _Out:
+    """a @ b.T, both in MXFP8 (e4m3)."""
+    return (mx_values(a, scale_a) @ mx_values(b, scale_b).T).to(torch.bfloat16)
+
+
+@_product(relations=_ROWS)
+def mxfp4_gemm(a: _Left4, b: _Right4, scale_a: _LeftCodes, scale_b: _RightCodes) -> _Out:
+    """a @ b.T, both in MXFP4."""
+    left, right = mx_values(fp4_values(a), scale_a), mx_values(fp4_values(b), scale_b)
+    return (left @ right.T).to(torch.bfloat16)
+
+
+@_product(relations=_ROWS)
+def nvfp4_gemm(
+    a: _Left4,
+    b: _Right4,
+    scale_a: _LeftScales,
+    scale_b: Annotated[
+        torch.Tensor, tensor("float8_e4m3fn", "n", f"k//{NV}", domain=_BLOCK_SCALES)
+    ],
+    alpha: _Alpha,
+) -> _Out:
+    """alpha * a @ b.T, both in NVFP4."""
+    return (alpha * (nv_values(a, scale_a) @ nv_values(b, scale_b).T)).to(torch.bfloat16)
+
+
+@_product()
 def mxfp8_gemm_swizzled(
-    a: Annotated[torch.Tensor, tensor("float8_e4m3fn", "m", "k")],
-    b: Annotated[torch.Tensor, tensor("float8_e4m3fn", "n", "k")],
+    a: _Left8,
+    b: _Right8,
     scale_a: Annotated[torch.Tensor, _codes("m")],
     scale_b: Annotated[torch.Tensor, _codes("n")],
 ) -> _Out:
@@ -204,18 +203,13 @@ def mxfp8_gemm_swizzled(
     return (left @ right.T).to(torch.bfloat16)
 
 
-@problem(
-    axes=_PLAIN,
-    workloads=_PRODUCTS,
-    reduction_axes=("k",),
-    growth_target={"k": 16_384},
-)
+@_product()
 def nvfp4_gemm_swizzled(
-    a: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "m", "k//2")],
-    b: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "n", "k//2")],
+    a: _Left4,
+    b: _Right4,
     scale_a: Annotated[torch.Tensor, _block_scales("m", "8x4")],
     scale_b: Annotated[torch.Tensor, _block_scales("n", "128x4")],
-    alpha: Annotated[torch.Tensor, tensor("float32", 1, domain=_ALPHA)],
+    alpha: _Alpha,
 ) -> _Out:
     """alpha * a @ b.T in NVFP4, scales of `a` in tiles of 8 x 4 and of `b` in tiles of 128 x 4."""
     columns = a.shape[1] * 2 // NV
@@ -224,12 +218,12 @@ def nvfp4_gemm_swizzled(
     return (alpha * (left @ right.T)).to(torch.bfloat16)
 
 
-@problem(axes=_GROUPED, workloads=_GROUPS, reduction_axes=("k",), growth_target={"k": 16_384})
+@_grouped_product()
 def mxfp8_grouped_gemm(
-    a: Annotated[torch.Tensor, tensor("float8_e4m3fn", "m", "k")],
+    a: _Left8,
     weight: Annotated[torch.Tensor, tensor("float8_e4m3fn", "groups", "n", "k")],
-    scale_a: Annotated[torch.Tensor, tensor("uint8", "m", f"k//{MX}", domain=_POWERS)],
-    scale_w: Annotated[torch.Tensor, tensor("uint8", "groups", "n", f"k//{MX}", domain=_POWERS)],
+    scale_a: _LeftCodes,
+    scale_w: _WeightCodes,
     offsets: _Offsets,
 ) -> _Out:
     """Rows offsets[g]..offsets[g+1] of `a` times weight[g].T in MXFP8; groups may be empty."""
@@ -237,26 +231,20 @@ def mxfp8_grouped_gemm(
     return grouped_product(mx_values(a, scale_a), wide, offsets).to(torch.bfloat16)
 
 
-@problem(axes=_GROUPED, workloads=_GROUPS, reduction_axes=("k",), growth_target={"k": 16_384})
+@_grouped_product()
 def mxfp4_grouped_gemm(
-    a: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "m", "k//2")],
-    weight: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "groups", "n", "k//2")],
-    scale_a: Annotated[torch.Tensor, tensor("uint8", "m", f"k//{MX}", domain=_POWERS)],
-    scale_w: Annotated[torch.Tensor, tensor("uint8", "groups", "n", f"k//{MX}", domain=_POWERS)],
-    offsets: _Offsets,
+    a: _Left4, weight: _Weight4, scale_a: _LeftCodes, scale_w: _WeightCodes, offsets: _Offsets
 ) -> _Out:
     """Rows offsets[g]..offsets[g+1] of `a` times weight[g].T in MXFP4; groups may be empty."""
     wide = mx_values(fp4_values(weight), scale_w).mT
     return grouped_product(mx_values(fp4_values(a), scale_a), wide, offsets).to(torch.bfloat16)
 
 
-@problem(axes=_GROUPED, workloads=_GROUPS, reduction_axes=("k",), growth_target={"k": 16_384})
+@_grouped_product()
 def nvfp4_grouped_gemm(
-    a: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "m", "k//2")],
-    weight: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "groups", "n", "k//2")],
-    scale_a: Annotated[
-        torch.Tensor, tensor("float8_e4m3fn", "m", f"k//{NV}", domain=_BLOCK_SCALES)
-    ],
+    a: _Left4,
+    weight: _Weight4,
+    scale_a: _LeftScales,
     scale_w: Annotated[
         torch.Tensor, tensor("float8_e4m3fn", "groups", "n", f"k//{NV}", domain=_BLOCK_SCALES)
     ],
@@ -268,12 +256,7 @@ def nvfp4_grouped_gemm(
     return grouped_product(nv_values(a, scale_a), wide, offsets).to(torch.bfloat16)
 
 
-@problem(
-    axes=_EXPERTS,
-    workloads=_LAYERS,
-    reduction_axes=("hidden", "inner"),
-    growth_target={"hidden": 16_384},
-)
+@_experts_of()
 def mxfp8_moe_experts(
     rows: _Rows,
     offsets: _Slots,
@@ -291,20 +274,15 @@ def mxfp8_moe_experts(
     return _experts(rows, offsets, *wide)
 
 
-@problem(
-    axes=_EXPERTS,
-    workloads=_LAYERS,
-    reduction_axes=("hidden", "inner"),
-    growth_target={"hidden": 16_384},
-)
+@_experts_of()
 def mxfp4_moe_experts(
     rows: _Rows,
     offsets: _Slots,
-    gate_up: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "experts", "2*inner", "hidden//2")],
+    gate_up: _GateUp4,
     scale_gate_up: Annotated[
         torch.Tensor, tensor("uint8", "experts", "2*inner", f"hidden//{MX}", domain=_SMALL_FP4)
     ],
-    down: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "experts", "hidden", "inner//2")],
+    down: _Down4,
     scale_down: Annotated[
         torch.Tensor, tensor("uint8", "experts", "hidden", f"inner//{MX}", domain=_SMALL_FP4)
     ],
@@ -314,27 +292,22 @@ def mxfp4_moe_experts(
     return _experts(rows, offsets, *wide)
 
 
-@problem(
-    axes=_EXPERTS,
-    workloads=_LAYERS,
-    reduction_axes=("hidden", "inner"),
-    growth_target={"hidden": 16_384},
-)
+@_experts_of()
 def nvfp4_moe_experts(
     rows: _Rows,
     offsets: _Slots,
-    gate_up: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "experts", "2*inner", "hidden//2")],
+    gate_up: _GateUp4,
     scale_gate_up: Annotated[
         torch.Tensor,
         tensor("float8_e4m3fn", "experts", "2*inner", f"hidden//{NV}", domain=_SMALL_SCALES),
     ],
-    alpha_gate_up: Annotated[torch.Tensor, tensor("float32", "experts", domain=_SMALL_ALPHA)],
-    down: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "experts", "hidden", "inner//2")],
+    alpha_gate_up: _SmallAlpha,
+    down: _Down4,
     scale_down: Annotated[
         torch.Tensor,
         tensor("float8_e4m3fn", "experts", "hidden", f"inner//{NV}", domain=_SMALL_SCALES),
     ],
-    alpha_down: Annotated[torch.Tensor, tensor("float32", "experts", domain=_SMALL_ALPHA)],
+    alpha_down: _SmallAlpha,
 ) -> _RowsOut:
     """SwiGLU experts with weights in NVFP4 on rows in the working dtype, grouped by offsets."""
     wide_gate_up = nv_values(gate_up, scale_gate_up) * alpha_gate_up[:, None, None]

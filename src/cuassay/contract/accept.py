@@ -304,7 +304,8 @@ class Acceptor:
         normal number. Sizes decide only where a larger case had finite outputs.
         """
         count = elements(self.problem, case.axes)
-        if all(map(_is_finite, outputs)):
+        wide = [one for one in outputs if one.is_floating_point() and one.dtype.itemsize > 1]
+        if all(bool(torch.isfinite(one).all()) for one in wide):
             if count > self._finite and self._plain(case) == case:
                 self._finite = count
             return
@@ -494,11 +495,6 @@ class Acceptor:
             return resolve(self.problem.axes, {**constants, **bound, **changes})
         except ProblemError as error:
             raise _Refused(str(error)) from None
-
-
-def _is_finite(output: torch.Tensor) -> bool:
-    wide = output.is_floating_point() and output.dtype.itemsize > 1
-    return not wide or bool(torch.isfinite(output).all())
 
 
 def workload_ratio(problem: Problem, name: str, other: str) -> Fraction | None:

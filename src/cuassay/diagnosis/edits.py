@@ -258,7 +258,18 @@ class _Source:
             match node:
                 case ast.FunctionDef():
                     yield from self._decorators(node)
-                    yield from self._factors(node)
+                    # Products with a parameter that the function does not use
+                    used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+                    unused = [name for name in _parameters(node) if name not in used]
+                    products = [
+                        n
+                        for n in ast.walk(node)
+                        if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)
+                    ]
+                    for name in unused:
+                        for product in products:
+                            text = f"({self._of(product)} * {name})"
+                            yield self._edit(EditKind.FACTOR, product, text, f"a factor `{name}`")
                 case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
                     yield from self._conditions(test)
                 case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Assign():
@@ -352,12 +363,6 @@ class _Source:
         if other is not None and not _of_sizes(node):
             text = f"({self._of(node.left)} {other} {self._of(node.right)})"
             yield self._edit(EditKind.OPERATOR, node, text, f"`{other}` in `{self._of(node)}`")
-
-    def _arguments(self, node: ast.Name) -> list[str]:
-        """Return the arguments of the function in which one of them is named; else none."""
-        function = self._function(node)
-        given = [] if function is None else _parameters(function)
-        return given if node.id in given else []
 
     def _beside(self, node: ast.Name) -> Iterator[str]:
         """Yield names that may be meant: other parameters, and names that are set close by."""
@@ -518,18 +523,6 @@ class _Source:
             if not _is_jit(decorator):
                 yield self._edit(EditKind.DECORATOR, decorator, "(lambda function: function)", said)
 
-    def _factors(self, node: ast.FunctionDef) -> Iterator[Edit]:
-        """Yield products with a parameter that the function does not use."""
-        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        unused = [name for name in _parameters(node) if name not in used]
-        products = [
-            n for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)
-        ]
-        for name in unused:
-            for product in products:
-                text = f"({self._of(product)} * {name})"
-                yield self._edit(EditKind.FACTOR, product, text, f"a factor `{name}`")
-
     def _function(self, node: ast.AST) -> ast.FunctionDef | None:
         line = getattr(node, "lineno", 0)
         around = [f for f in self._functions if f.lineno <= line <= (f.end_lineno or 0)]
@@ -576,45 +569,6 @@ class _Source:
         row = self._rows[getattr(node, "lineno", 1) - 1].decode()
         own = row.partition("=")[0].strip()
         return {n: size for n, size in self._number_names[function].items() if n != own}
-
-    def _in_index(self, node: ast.AST) -> bool:
-        """Whether a node stands in the index of a subscript that is read."""
-        while node in self._parent and not isinstance(node, ast.stmt):
-            above = self._parent[node]
-            if isinstance(above, ast.Subscript) and above.slice is node:
-                return True
-            node = above
-        return False
-
-    def _carries(self, node: ast.AST) -> bool:
-        """Whether a node is of a statement of a loop that updates a value from what it was."""
-        around = [node]
-        while around[-1] in self._parent:
-            around.append(self._parent[around[-1]])
-        if not any(isinstance(one, ast.For | ast.While) for one in around):
-            return False
-        match next(one for one in around if isinstance(one, ast.stmt)):
-            case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
-                # A term that is rounded before it is added leaves the total as it was.
-                inside = {self._of(n) for n in ast.walk(node) if isinstance(n, ast.expr)}
-                return self._of(target) in inside
-            case _:
-                return False
-
-    def _names_low(self, node: ast.AST) -> bool:
-        """Whether the statement around a node names a 16-bit format."""
-        while node in self._parent and not isinstance(node, ast.stmt):
-            node = self._parent[node]
-        return node in self._holding_low
-
-    def _ranges(self, node: ast.AST) -> bool:
-        """Whether a node stands in what a loop runs over, or in the bound of a slice."""
-        while node in self._parent and not isinstance(node, ast.stmt):
-            above = self._parent[node]
-            if isinstance(above, ast.Slice) or (isinstance(above, ast.For) and above.iter is node):
-                return True
-            node = above
-        return False
 
     def _called(self, node: ast.AST) -> bool:
         """Whether a node is the function of a call, not a value."""
@@ -663,18 +617,41 @@ class _Source:
         start, end = self._span(node)
         text = (self._bytes[:start] + new.encode() + self._bytes[end:]).decode()
         row = self._rows[node.lineno - 1]
+        around: list[ast.AST] = [node]
+        while around[-1] in self._parent:
+            around.append(self._parent[around[-1]])
+        place = next(n for n, one in enumerate(around) if isinstance(one, ast.stmt))
+        statement, within = around[place], list(itertools.pairwise(around[: place + 1]))
+        carried = False
+        match statement:
+            case ast.Assign(targets=[target]) | ast.AugAssign(target=target) if any(
+                isinstance(one, ast.For | ast.While) for one in around
+            ):
+                # A term that is rounded before it is added leaves the total as it was.
+                inside = {self._of(n) for n in ast.walk(node) if isinstance(n, ast.expr)}
+                carried = self._of(target) in inside
+            case _:
+                pass
+        given: list[str] = []
+        if isinstance(node, ast.Name) and (function := self._function(node)) is not None:
+            given = _parameters(function)
         return Edit(
             kind=kind,
             line=node.lineno,
             words=" ".join(words.split()),
             text=text,
             sizes=sizes or _of_sizes(node),
-            indexed=indexed or kind is EditKind.INDEX or self._in_index(node),
+            indexed=indexed
+            or kind is EditKind.INDEX
+            or any(isinstance(up, ast.Subscript) and up.slice is one for one, up in within),
             filled=any(f".{word}".encode() in row for word in ("zeros", "empty", "full")),
-            carried=self._carries(node),
-            ranged=self._ranges(node),
-            exact=kind is not EditKind.PRECISION and not self._names_low(node),
-            given=isinstance(node, ast.Name) and new in self._arguments(node),
+            carried=carried,
+            ranged=any(
+                isinstance(up, ast.Slice) or (isinstance(up, ast.For) and up.iter is one)
+                for one, up in within
+            ),
+            exact=kind is not EditKind.PRECISION and statement not in self._holding_low,
+            given=isinstance(node, ast.Name) and node.id in given and new in given,
         )
 
 

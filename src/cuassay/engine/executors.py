@@ -276,7 +276,10 @@ class LocalExecutor:
                 kept.keep(judge, last)
                 if shared.closed:
                     return  # it was killed with the audit: no ending of its own
-                shared.ended.put(_ended(task, last, lane.name, took_s))
+                if not isinstance(last, EngineFinished | EngineStopped):
+                    last = EngineStopped(exit_code=3, message="the trial ended without a word")
+                ended = TaskEnded(task=task, event=last, lane=lane.name, duration_s=took_s)
+                shared.ended.put(ended)
         except BaseException as error:
             shared.ended.put(error)
         finally:
@@ -426,12 +429,6 @@ class LaneQueue:
         self.closed = True
         for judge in tuple(self._running):
             judge.kill()
-
-
-def _ended(task: Task, last: Event | None, lane: str, duration_s: float) -> TaskEnded:
-    if not isinstance(last, EngineFinished | EngineStopped):
-        last = EngineStopped(exit_code=3, message="the trial ended without a word")
-    return TaskEnded(task=task, event=last, lane=lane, duration_s=duration_s)
 
 
 def another_attempt(task: Task) -> Task:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cuassay.model.candidate import Candidate
 from cuassay.model.problem import Problem
 
-__all__ = ["load_candidate", "load_candidates", "load_problem"]
+__all__ = ["load_candidate", "load_problem"]
 
 
 def load_problem(
@@ -40,15 +40,3 @@ def load_candidate(
     from cuassay.formats import candidates
 
     return candidates.load(path, problem, strict=strict, notes=[] if notes is None else notes)
-
-
-def load_candidates(
-    path: str, problem: Problem, *, strict: bool = False, notes: list[str] | None = None
-) -> tuple[Candidate, ...]:
-    """Return every candidate in `path`: one, or all of a folder of solutions, sorted by name.
-
-    Raises CandidateError where there is none, or where one of them cannot be read.
-    """
-    from cuassay.formats import candidates
-
-    return candidates.load_all(path, problem, strict=strict, notes=[] if notes is None else notes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from cuassay.errors import CandidateError, UnknownNameError
@@ -20,7 +19,6 @@ from cuassay.model.candidate import TACTIC, Candidate, Convention, Language, Sou
 from cuassay.model.problem import Problem
 
 _SHIPPED = (".py", *cuda_text.CUDA_SUFFIXES, *cuda_text.HEADER_SUFFIXES)
-_NOT_A_SOLUTION = ("definition.json", "config.json", "package.json")
 _FILE_LIMIT = 500
 _FORMS = (
     "Give a .py file, a .cu file, a solution.json, or a folder with solution.json, kernel.py, "
@@ -54,22 +52,6 @@ def load(path: str, problem: Problem, *, strict: bool, notes: list[str]) -> Cand
     return _from_file(where, problem, named, whole_folder=False, strict=strict, notes=notes)
 
 
-def load_all(
-    path: str, problem: Problem, *, strict: bool, notes: list[str]
-) -> tuple[Candidate, ...]:
-    """Return every candidate in `path`: one, or those of a folder of solutions, by name.
-
-    Raises CandidateError where there is none, or where one cannot be read.
-    """
-    folder = Path(path.partition("::")[0]).expanduser()
-    if not _is_dir(folder) or _inside(folder) is not None:
-        return (load(path, problem, strict=strict, notes=notes),)
-    found = [load(str(entry), problem, strict=strict, notes=notes) for entry in _solutions(folder)]
-    if not found:
-        raise CandidateError(f"{folder} holds no candidate ({_listing(folder)}). {_FORMS}")
-    return tuple(sorted(found, key=lambda candidate: candidate.name))
-
-
 def _is_dir(path: Path) -> bool:
     try:
         return path.is_dir()
@@ -84,29 +66,6 @@ def _inside(folder: Path) -> Path | None:
             return folder / name
     beside = folder / "solution.py"  # of the operator whose reference stands beside it
     return beside if beside.is_file() and (folder / "reference.py").is_file() else None
-
-
-def _solutions(folder: Path) -> Iterator[Path]:
-    """Yield the candidates of a folder: files, sub-folders, and those of `candidates/`."""
-    is_problem = (folder / "definition.json").is_file()
-    for entry in sorted(folder.iterdir()):
-        if entry.name.startswith((".", "_")):
-            continue
-        if entry.is_dir():
-            if _inside(entry) is not None:
-                yield entry
-            elif entry.name in ("candidates", "solutions"):
-                yield from _solutions(entry)
-        elif _is_candidate_file(entry, is_problem):
-            yield entry
-
-
-def _is_candidate_file(entry: Path, in_problem: bool) -> bool:
-    if entry.suffix == ".json":
-        return entry.name not in _NOT_A_SOLUTION and not entry.name.endswith(".launch.json")
-    if in_problem and entry.name in ("reference.py", "problem.py"):
-        return False
-    return entry.suffix in (".py", ".cu")
 
 
 def _listing(folder: Path) -> str:

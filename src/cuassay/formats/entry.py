@@ -94,7 +94,12 @@ def _choose(
         if name in found or (name == ENTRY and name in bound):
             return name
     public = [name for name in found if not name.startswith("_")]
-    fitting = [name for name in public if _fits(found[name], problem)]
+    fitting = [
+        name
+        for name in public
+        if not found[name].is_async
+        and (_takes_outputs(found[name], problem) or found[name].accepts(len(problem.inputs)))
+    ]
     for choice in (public, fitting):
         if len(choice) == 1:
             return choice[0]
@@ -133,10 +138,4 @@ def _takes_outputs(entry: signature.Signature, problem: Problem) -> bool:
         and entry.parameters[-len(outputs) :] == outputs
         and len(entry.parameters) == len(problem.inputs) + len(outputs)
         and not entry.keyword_required
-    )
-
-
-def _fits(entry: signature.Signature, problem: Problem) -> bool:
-    return not entry.is_async and (
-        _takes_outputs(entry, problem) or entry.accepts(len(problem.inputs))
     )

@@ -110,7 +110,10 @@ def _tensor_outside(spec: InputSpec, tensor: Any, sizes: Mapping[str, int]) -> s
         case IntegerRange(low=low, high=high):
             return _beyond(tensor, low, high)
         case Probability(axis=axis):
-            return _beyond(tensor, 0.0, None) or _sums(tensor.sum(axis))
+            off = (tensor.sum(axis) - 1.0).abs().max().item()
+            return _beyond(tensor, 0.0, None) or (
+                f"numbers whose sum is off by {off:.3g}" if off > _SUM_SLACK else ""
+            )
         case Index(lengths=lengths) if lengths:
             return ""  # which entries are in use this input alone does not tell
         case Lengths(axis=axis, low=low):
@@ -178,8 +181,3 @@ def _beyond(tensor: Any, low: float | None, high: float | None) -> str:
     if low is not None and least < low:
         return repr(least)
     return repr(most) if high is not None and most > high else ""
-
-
-def _sums(sums: Any) -> str:
-    off = (sums - 1.0).abs().max().item()
-    return f"numbers whose sum is off by {off:.3g}" if off > _SUM_SLACK else ""

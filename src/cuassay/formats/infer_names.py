@@ -85,17 +85,10 @@ def integer_domain(spec: TensorSpec, problem: Problem) -> Domain | None:
     if "mask" in words:
         return mask_domain(spec)
     if words & _OFFSETS or "cu_seqlen" in name or name.endswith("_ptr"):
-        axis = _one_axis(problem, ("total", "nnz", "tokens"))
-        return Offsets(axis=axis) if axis is not None else None
-    return None
-
-
-def _one_axis(problem: Problem, parts: Sequence[str]) -> str | None:
-    """Return the axis whose name holds the first part that exactly one axis holds."""
-    for part in parts:
-        found = [axis.name for axis in problem.axes if part in axis.name.lower()]
-        if len(found) == 1:
-            return found[0]
+        for part in ("total", "nnz", "tokens"):
+            axes = [axis.name for axis in problem.axes if part in axis.name.lower()]
+            if len(axes) == 1:
+                return Offsets(axis=axes[0])
     return None
 
 

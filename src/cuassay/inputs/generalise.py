@@ -7,8 +7,10 @@ of the failure; a part that the budget did not reach is left out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from cuassay.inputs.fills import family, kinds_for
 from cuassay.inputs.geometry import elements, least, legal, tensor_inputs, try_sizes
@@ -88,36 +90,33 @@ def generalise(
         max_elements=max_elements,
         drawn=drawn or {},
     )
-    parts: list[str] = []
-    for part in _parts(search, fills):
-        try:
-            parts.append(part())
-        except OutOfBudget:
-            continue
-    said = [part for part in parts if part]
+    # What tries each aspect, the most telling first: seed, grown axes, fills, the rest
+    axes = [] if case.benchmark else list(problem.var_axes())
+    tensors = [] if case.benchmark else tensor_inputs(problem)
+    axes.sort(key=lambda axis: case.axes[axis.name] <= least(axis))
+    aspects: list[Callable[[], str]] = [
+        partial(_seed, search),
+        *(partial(_axis, search, axis) for axis in axes),
+        *(
+            partial(_fill, search, spec, fills)
+            for spec in tensors
+            if not isinstance(spec.domain, Opaque)
+        ),
+        *(
+            partial(_scalar, search, scalar)
+            for scalar in problem.inputs
+            if isinstance(scalar, ScalarSpec)
+        ),
+    ]
+    said: list[str] = []
+    for aspect in aspects:
+        with suppress(OutOfBudget):
+            if told := aspect():
+                said.append(told)
     if not said:
         return ""
     plural = "run" if search.runs == 1 else "runs"
     return f"{'; '.join(said)} ({search.runs} {plural})"
-
-
-def _parts(search: _Search, fills: int) -> Iterator[Callable[[], str]]:
-    """Yield what tries each aspect, the most telling first: seed, grown axes, fills, the rest."""
-    yield lambda: _seed(search)
-    axes = [axis for axis in search.problem.var_axes() if not search.case.benchmark]
-    grown = [axis for axis in axes if search.case.axes[axis.name] > least(axis)]
-    for axis in (*grown, *(axis for axis in axes if axis not in grown)):
-        yield _bound(_axis, search, axis)
-    for spec in tensor_inputs(search.problem):
-        if not isinstance(spec.domain, Opaque) and not search.case.benchmark:
-            yield lambda spec=spec: _fill(search, spec, fills)  # type: ignore[misc]
-    for scalar in search.problem.inputs:
-        if isinstance(scalar, ScalarSpec):
-            yield _bound(_scalar, search, scalar)
-
-
-def _bound(part: Callable[..., str], search: _Search, spec: object) -> Callable[[], str]:
-    return lambda: part(search, spec)
 
 
 def _seed(search: _Search) -> str:

@@ -123,19 +123,29 @@ def _in_text(text: str) -> Iterator[Use]:
         yield from _in_cuda(text)
         return
     known = _Known()
-    for name, given in (*_given(tree), *_dimensions(tree)):
+    for name, given in _given(tree):
         known.given.setdefault(name, []).append(given)
     for node in ast.walk(tree):
         match node:
             case ast.Compare():
                 yield from _compared(node, known)
-            case ast.Call():
-                yield from _called(node, known)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=passed) if (
+                name in _LIMITS  # `min(n, 4096)`
+            ):
+                for one in passed:
+                    others = [other for other in passed if other is not one]
+                    of = others[0] if len(others) == 1 else None
+                    yield from _uses(one, SizeUse.BOUND, of, known)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=passed) if (
+                _TILED.get(name, len(passed)) < len(passed)  # `cdiv(n, BLOCK)`, `range(0, n, 128)`
+            ):
+                place = _TILED[name]
+                yield from _uses(passed[place], SizeUse.STEP, passed[place - 1], known)
             case ast.BinOp(left=left, op=ast.Mod() | ast.FloorDiv(), right=right):
                 yield from _uses(right, SizeUse.STEP, left, known)
             case ast.Dict(keys=keys):
-                for key in keys:
-                    yield from _uses(key, SizeUse.EQUAL, None, known)
+                listed = ast.Tuple([key for key in keys if key is not None], ast.Load())
+                yield from _uses(listed, SizeUse.EQUAL, None, known)
             case ast.MatchValue(value=value):
                 yield from _uses(value, SizeUse.EQUAL, None, known)
             case ast.Constant(value=str() as inner) if any(s in inner for s in _CUDA_SIGNS):
@@ -147,15 +157,23 @@ def _in_text(text: str) -> Iterator[Use]:
 
 
 def _given(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Yield names with what they are assigned, passed by name, or have as a default."""
+    """Yield names with what they are assigned, passed by name, or have as a default.
+
+    A name that a shape is unpacked into has its dimension.
+    """
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 yield name, value
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
-                for one, value in zip(names, values, strict=False):
-                    if isinstance(one, ast.Name):
-                        yield one.id, value
+                pairs = zip(names, values, strict=False)
+                yield from ((one.id, value) for one, value in pairs if isinstance(one, ast.Name))
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Attribute(attr="shape")):
+                yield from (
+                    (one.id, ast.Subscript(node.value, ast.Constant(place), ast.Load()))
+                    for place, one in enumerate(names)
+                    if isinstance(one, ast.Name)
+                )
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 yield name, value
             case ast.keyword(arg=str() as name, value=value):
@@ -165,42 +183,10 @@ def _given(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                     if isinstance(key, ast.Constant) and isinstance(key.value, str):
                         yield key.value, value
             case ast.arguments(posonlyargs=first, args=others, defaults=defaults):
-                named = [*first, *others]
-                for each, value in zip(named[len(named) - len(defaults) :], defaults, strict=True):
-                    yield each.arg, value
+                named = [*first, *others][len(first) + len(others) - len(defaults) :]
+                yield from ((each.arg, value) for each, value in zip(named, defaults, strict=True))
             case _:
                 pass
-
-
-def _dimensions(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Yield names that a shape is unpacked into, each with its dimension."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(
-                targets=[ast.Tuple(elts=names)], value=ast.Attribute(attr="shape") as shape
-            ):
-                for place, one in enumerate(names):
-                    if isinstance(one, ast.Name):
-                        yield one.id, ast.Subscript(shape, ast.Constant(place), ast.Load())
-            case _:
-                pass
-
-
-def _called(node: ast.Call, known: _Known) -> Iterator[Use]:
-    """Yield what a call says of sizes: `min(n, 4096)`, `cdiv(n, BLOCK)`, `range(0, n, 128)`."""
-    match node.func:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            if name in _LIMITS:
-                for given in node.args:
-                    others = [one for one in node.args if one is not given]
-                    of = others[0] if len(others) == 1 else None
-                    yield from _uses(given, SizeUse.BOUND, of, known)
-            if name in _TILED:
-                place = _TILED[name]
-                for given in node.args[place : place + 1]:
-                    yield from _uses(given, SizeUse.STEP, node.args[place - 1], known)
-        case _:
-            return
 
 
 def _compared(node: ast.Compare, known: _Known) -> Iterator[Use]:

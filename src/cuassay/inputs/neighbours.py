@@ -61,7 +61,12 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     seen: set[tuple[int, ...]] = {tuple(base.values())}
     cases: list[Case] = []
     budget = planner.budget
-    plain = (*_joint(planner, base), *_zeros(planner), *_single(planner, base))
+    zeros = [  # within the domain where the minimum says so, else advice on undeclared axes
+        (f"{axis.name}=0", {axis.name: 0})
+        for axis in planner.problem.var_axes()
+        if axis.minimum == 0 or (not axis.declared and budget.shape_cases > 8)
+    ]
+    plain = (*_joint(planner, base), *zeros, *_single(planner, base))
     beside = tuple((name, changes, False) for name, changes in plain)
     large = budget.named_large  # cases above a threshold that are left to be beyond the limit
     for planned, most, regime in (
@@ -380,13 +385,6 @@ def _joint(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
                 changes[axis.name] = size
         if changes:
             yield f"every axis {rule}" if len(axes) > 1 else f"{axes[0].name} {rule}", changes
-
-
-def _zeros(planner: Planner) -> Iterator[tuple[str, dict[str, int]]]:
-    """Size 0: within the domain where the minimum says so, else advice on undeclared axes."""
-    for axis in planner.problem.var_axes():
-        if axis.minimum == 0 or (not axis.declared and planner.budget.shape_cases > 8):
-            yield f"{axis.name}=0", {axis.name: 0}
 
 
 def _single(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:

@@ -8,7 +8,8 @@ whoever searches (Hypothesis, in the judge) needs to know numbers only.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import enum
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TypeAlias
 
@@ -30,6 +31,17 @@ _TILES = (16, 32, 64, 128, 256, 512, 1024)
 _MULTIPLES = 8
 _WIDE, _NARROW = (-16, 16), (-12, 5)  # quarter decades of scale; float16 ends at 65504
 _SCALED = ("scale", "mean", "value")
+
+
+class _Way(enum.Enum):
+    """What of an aspect a change changes."""
+
+    MAGNITUDE = enum.auto()
+    FILL = enum.auto()
+    MULTIPLIED = enum.auto()
+    SHIFTED = enum.auto()
+    VALUE = enum.auto()
+    SEED = enum.auto()
 
 
 def sample(planner: Planner, number: int, *, max_elements: int) -> Case | None:
@@ -60,18 +72,17 @@ def change(planner: Planner, case: Case, changes: Sequence[Change], *, max_eleme
     or have more than `max_elements` elements of inputs and outputs.
     """
     problem = planner.problem
-    aspects: list[Callable[[Case, int], Case | None]] = []
-    for spec in _filled(problem):
-        aspects += [_part(_magnitude, spec), _part(_other_fill, spec)]
-    for axis in problem.var_axes():
-        aspects += [_part(_multiplied, problem, axis), _part(_shifted, problem, axis)]
-    aspects += [_part(_other_scalar, scalar) for scalar in _scalars(problem)]
-    aspects.append(lambda case, amount: case)  # another seed
+    aspects: list[tuple[_Way, TensorSpec | VarAxis | ScalarSpec | None]] = [
+        *((way, spec) for spec in _filled(problem) for way in (_Way.MAGNITUDE, _Way.FILL)),
+        *((way, axis) for axis in problem.var_axes() for way in (_Way.MULTIPLIED, _Way.SHIFTED)),
+        *((_Way.VALUE, scalar) for scalar in _scalars(problem)),
+        (_Way.SEED, None),
+    ]
     variant = case.seed
     for aspect, amount in changes:
         if not amount:
             continue
-        changed = aspects[aspect % len(aspects)](case, amount)
+        changed = _changed(problem, case, *aspects[aspect % len(aspects)], amount)
         if changed is None or elements(problem, changed.axes) > max_elements:
             continue
         case = changed
@@ -85,29 +96,30 @@ def draw_fill(random: Random, spec: TensorSpec) -> Fill:
         table: _Table = {"normal": {}, "sorted": {}, "ones": {}}
     elif isinstance(spec.domain, Probability):
         table = {"normal": {"scale": (0.1, 1.0, 2.0, 10.0)}, "one_hot": {}}
+    elif family(spec) != "real":
+        table = _TABLES[family(spec)]
     else:
-        table = _real(spec) if family(spec) == "real" else _TABLES[family(spec)]
+        low, high = _NARROW if _is_narrow(spec) else _WIDE
+        scale = [float(f"{10 ** (quarter / 4):.2g}") for quarter in range(low, high + 1)]
+        scaled = ("normal", "same_sign", "alternating", "cancelling", "cauchy", "sorted")
+        plain = (
+            *("ones", "zeros", "small_integers", "powers_of_two", "mixed_scale", "tiny"),
+            *("confident", "low_bits", "large_mean_small_variance"),
+        )
+        table = {
+            **{name: {"scale": scale} for name in scaled},
+            **{name: {} for name in plain},
+            "offset": {"mean": scale, "scale": (0.01, 0.1, 1.0)},
+            "lognormal": {"sigma": (0.5, 1.0, 2.0)},
+            "outlier": {"scale": scale, "factor": (10.0, 100.0)},
+            "constant": {"value": scale},
+            "one_hot": {"value": scale},
+            "late_peak": {"value": scale},
+            "near_constant": {"relative": (1e-4, 1e-3, 1e-2)},
+        }
     kind = random.choice(list(table))
     parameters = {name: random.choice(values) for name, values in table[kind].items()}
     return Fill(kind=kind, parameters=parameters)
-
-
-def _real(spec: TensorSpec) -> _Table:
-    low, high = _NARROW if _is_narrow(spec) else _WIDE
-    scale = [float(f"{10 ** (quarter / 4):.2g}") for quarter in range(low, high + 1)]
-    scaled = ("normal", "same_sign", "alternating", "cancelling", "cauchy", "sorted")
-    plain = ("ones", "zeros", "small_integers", "powers_of_two", "mixed_scale", "tiny")
-    return {
-        **{kind: {"scale": scale} for kind in scaled},
-        **{kind: {} for kind in (*plain, "confident", "low_bits", "large_mean_small_variance")},
-        "offset": {"mean": scale, "scale": (0.01, 0.1, 1.0)},
-        "lognormal": {"sigma": (0.5, 1.0, 2.0)},
-        "outlier": {"scale": scale, "factor": (10.0, 100.0)},
-        "constant": {"value": scale},
-        "one_hot": {"value": scale},
-        "late_peak": {"value": scale},
-        "near_constant": {"relative": (1e-4, 1e-3, 1e-2)},
-    }
 
 
 _INTEGERS: _Table = {"uniform": {}, "ones": {}, "zeros": {}, "arange": {}}
@@ -183,13 +195,40 @@ def _sizes(random: Random, problem: Problem, max_elements: int) -> dict[str, int
     return sizes if sizes is not None and legal(problem, sizes) else None
 
 
-def _part(change: Callable[..., Case | None], *fixed: object) -> Callable[[Case, int], Case | None]:
-    return lambda case, amount: change(*fixed, case, amount)
+def _changed(
+    problem: Problem,
+    case: Case,
+    way: _Way,
+    of: TensorSpec | VarAxis | ScalarSpec | None,
+    amount: int,
+) -> Case | None:
+    """Return a case with one aspect changed; None where no such size is legal."""
+    match of:
+        case TensorSpec():
+            if way is _Way.MAGNITUDE:
+                fill = _scaled(of, case.fills[of.name], amount)
+            else:
+                fill = draw_fill(Random(amount), of)
+            return dataclasses.replace(case, fills={**case.fills, of.name: fill})
+        case VarAxis():
+            size = case.axes[of.name]
+            if way is _Way.MULTIPLIED:
+                size = round(size * 2 ** (amount / 8))
+            else:
+                size += amount * of.multiple_of
+            sizes = try_sizes(problem, case.axes, {of.name: step_to(of, size)})
+            if sizes is None or not legal(problem, sizes):
+                return None
+            return dataclasses.replace(case, axes=sizes)
+        case ScalarSpec():
+            scalars = {**case.scalars, of.name: drawn_scalar(of, seed=amount)}
+            return dataclasses.replace(case, scalars=scalars)
+        case None:
+            return case  # with another seed
 
 
-def _magnitude(spec: TensorSpec, case: Case, amount: int) -> Case | None:
-    """Multiply the fill's size by 10**(amount / 8), within what the dtype may hold."""
-    fill = case.fills[spec.name]
+def _scaled(spec: TensorSpec, fill: Fill, amount: int) -> Fill:
+    """Multiply a fill's size by 10**(amount / 8), within what the dtype may hold."""
     low, high = (10.0 ** (end / 4) for end in (_NARROW if _is_narrow(spec) else _WIDE))
     parameters = dict(fill.parameters)
     for name, value in fill.parameters.items():
@@ -198,35 +237,7 @@ def _magnitude(spec: TensorSpec, case: Case, amount: int) -> Case | None:
             parameters[name] = float(f"{scaled:.3g}")
     if not parameters and fill.kind in ("normal", "same_sign", "cauchy", "alternating"):
         parameters["scale"] = min(max(float(f"{10 ** (amount / 8):.3g}"), low), high)
-    return _with_fill(case, spec, Fill(kind=fill.kind, parameters=parameters))
-
-
-def _other_fill(spec: TensorSpec, case: Case, amount: int) -> Case | None:
-    return _with_fill(case, spec, draw_fill(Random(amount), spec))
-
-
-def _with_fill(case: Case, spec: TensorSpec, fill: Fill) -> Case:
-    return dataclasses.replace(case, fills={**case.fills, spec.name: fill})
-
-
-def _multiplied(problem: Problem, axis: VarAxis, case: Case, amount: int) -> Case | None:
-    return _resized(problem, axis, case, round(case.axes[axis.name] * 2 ** (amount / 8)))
-
-
-def _shifted(problem: Problem, axis: VarAxis, case: Case, amount: int) -> Case | None:
-    return _resized(problem, axis, case, case.axes[axis.name] + amount * axis.multiple_of)
-
-
-def _resized(problem: Problem, axis: VarAxis, case: Case, size: int) -> Case | None:
-    sizes = try_sizes(problem, case.axes, {axis.name: step_to(axis, size)})
-    if sizes is None or not legal(problem, sizes):
-        return None
-    return dataclasses.replace(case, axes=sizes)
-
-
-def _other_scalar(spec: ScalarSpec, case: Case, amount: int) -> Case | None:
-    scalars = {**case.scalars, spec.name: drawn_scalar(spec, seed=amount)}
-    return dataclasses.replace(case, scalars=scalars)
+    return Fill(kind=fill.kind, parameters=parameters)
 
 
 def _case(

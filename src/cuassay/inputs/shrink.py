@@ -119,7 +119,8 @@ def shrink_counted(
     before = None
     while before != search.best and not search.exhausted:
         before = search.best
-        for axis in _by_size(search):
+        # The longest axes first: they make every later try cheaper
+        for axis in sorted(search.problem.var_axes(), key=lambda axis: -before.axes[axis.name]):
             # Try the least size, bisect, then try the remainders that bisection jumps over
             low = least(axis)
             if search.best.axes[axis.name] <= low or _accept_sizes(search, {axis.name: low}):
@@ -156,12 +157,6 @@ def _own_fills(search: _Search) -> bool:
     if not case.benchmark:
         return True
     return search.accept(dataclasses.replace(case, benchmark=False, workload=None))
-
-
-def _by_size(search: _Search) -> Iterator[VarAxis]:
-    """Yield the var axes, longest first: they make every later try cheaper."""
-    sizes = search.best.axes
-    yield from sorted(search.problem.var_axes(), key=lambda axis: -sizes[axis.name])
 
 
 def _bisect(search: _Search, axis: VarAxis) -> None:

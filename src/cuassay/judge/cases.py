@@ -133,7 +133,10 @@ class Cases:
         if purpose not in LOOPS:
             self.learning.sizes()
         planned = self._plans.get(purpose)
-        if planned is not None and _same(planned[0], self._view(purpose)):
+        if planned is not None and all(  # nothing was replaced in between
+            one is other or one == other
+            for one, other in zip(planned[0], self._view(purpose), strict=True)
+        ):
             return planned[1]
         if purpose in _CALL_S and self._costs.first is not None:
             first, self._costs = self._costs.first, dataclasses.replace(self._costs, first=None)
@@ -436,8 +439,3 @@ class Cases:
             return not self._truths.rough(case).ill_conditioned
         except CuassayError:
             return True  # what a reference refuses is found out elsewhere
-
-
-def _same(before: _View, now: _View) -> bool:
-    """Whether nothing was replaced in between."""
-    return all(one is other or one == other for one, other in zip(before, now, strict=True))

@@ -159,15 +159,13 @@ async def _measured(bench: Bench, lanes: Lanes) -> Power | None:
     if not bench.plan.extras:
         return None
     async with AsyncExitStack() as stack:
-        if lanes.heavy is not None and not bench.optional("", lambda: _is_light(bench)):
+        # Mutants take memory as scenarios do: those that take much run beside nothing heavy
+        if lanes.heavy is not None and not bench.optional(
+            "",
+            lambda: all(bench.trial.memory.is_light([c]) for c in power.planned(bench.trial)),
+        ):
             await stack.enter_async_context(lanes.heavy)
         return power_of(bench)
-
-
-def _is_light(bench: Bench) -> bool:
-    """Whether the power's mutants, which take memory as scenarios do, take a small part of it."""
-    cases = power.planned(bench.trial)
-    return all(bench.trial.memory.is_light([case]) for case in cases)
 
 
 def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from cuassay import build
-from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine.faults import machine_cases, recorded_call, recording_of
 from cuassay.checks.state.answers import placed
@@ -168,15 +167,12 @@ def recorded(
         ended = termination_finding(scenario, run, problem=trial.problem)
         recording = recording_of(scenario, run)
         if reason or ended is not None or recording is None:
-            why = reason or (ended.message if ended else _raised(run))
+            raised = first_raised(run)
+            told = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
+            why = reason or (ended.message if ended else told)
             hint = "; without --device its launches are executed on the CPU" if on_gpu else ""
             raise CannotJudgeError(f"{why}{hint}")
         return recording.cpu().contiguous()
-
-
-def _raised(run: Run) -> str:
-    raised = first_raised(run)
-    return f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
 
 
 def _document(

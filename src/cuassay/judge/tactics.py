@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from cuassay import build
@@ -17,7 +16,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.inputs.geometry import elements
 from cuassay.judge.environment import choose_device
 from cuassay.judge.run.executor import Executor
-from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.judge.trial import open_trial
 from cuassay.model.axes import resolve
 from cuassay.model.jobs import TacticsJob
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
@@ -50,7 +49,10 @@ def tactics(job: TacticsJob, nursery: Nursery | None) -> dict[str, Any]:
         isolated=True,
     )
     small = trial.cases("small")[0]
-    wanted = job.sizes or _own_sizes(trial, small.axes)
+    # The smallest sizes, and those that the problem lists
+    listed = [w.axes for w in trial.problem.workloads if not w.recorded][:_LISTED]
+    own = [{a.name: small.axes[a.name] for a in trial.problem.var_axes()}, *map(dict, listed)]
+    wanted = job.sizes or {str(sorted(bound.items())): bound for bound in own}.values()
     every = [resolve(trial.problem.axes, bound) for bound in wanted]
     sizes = [one for one in every if elements(trial.problem, one) <= _ELEMENTS]
     steps: list[Step] = []
@@ -108,11 +110,3 @@ def tactics(job: TacticsJob, nursery: Nursery | None) -> dict[str, Any]:
             for bound, one in zip(sizes, told, strict=True)
         ],
     }
-
-
-def _own_sizes(trial: JudgeTrial, small: Mapping[str, int]) -> tuple[Mapping[str, int], ...]:
-    """Return the smallest sizes, and those that the problem lists."""
-    free = [axis.name for axis in trial.problem.var_axes()]
-    listed = [w.axes for w in trial.problem.workloads if not w.recorded][:_LISTED]
-    found = [{name: small[name] for name in free}, *map(dict, listed)]
-    return tuple({str(sorted(one.items())): one for one in found}.values())

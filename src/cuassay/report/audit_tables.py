@@ -198,7 +198,8 @@ def _ranked(results: Sequence[AuditResult]) -> tuple[Standing, ...]:
     timed = [r for r in results if r.theirs and speedup(r) is not None]
     timed.sort(key=lambda r: (-(speedup(r) or 0.0), r.item.id))
     theirs = {result.item.id: rank for rank, result in enumerate(timed, start=1)}
-    ordered = sorted(results, key=_correctness)
+    order = {Decision.ACCEPTED: 0, Decision.INCONCLUSIVE: 1, Decision.REJECTED: 2, None: 3}
+    ordered = sorted(results, key=lambda r: (order[r.verdict], -(speedup(r) or 0.0), r.item.id))
     return tuple(
         Standing(
             rank=rank,
@@ -208,11 +209,6 @@ def _ranked(results: Sequence[AuditResult]) -> tuple[Standing, ...]:
         )
         for rank, result in enumerate(ordered, start=1)
     )
-
-
-def _correctness(result: AuditResult) -> tuple[int, float, str]:
-    order = {Decision.ACCEPTED: 0, Decision.INCONCLUSIVE: 1, Decision.REJECTED: 2, None: 3}
-    return order[result.verdict], -(speedup(result) or 0.0), result.item.id
 
 
 def _groups(

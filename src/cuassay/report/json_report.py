@@ -6,7 +6,7 @@ Every text is cleaned of control characters; numbers that JSON cannot hold are t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from cuassay.model.diagnosis import Diagnosis
@@ -57,7 +57,11 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
                 "begin_s": round(span.begin_s, 4),
                 "end_s": round(span.end_s, 4),
             }
-            | ({"parts_s": parts} if (parts := _rounded(span.parts_s)) else {})
+            | (
+                {"parts_s": {clean(name): round(s, 4) for name, s in span.parts_s.items()}}
+                if span.parts_s
+                else {}
+            )
             for span in verdict.timeline
         ],
         **plain_fields(verdict, "environment digest problem candidate profile device truth"),
@@ -107,10 +111,6 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         ],
         "launches": plain_fields(verdict.launches, "made judged causes"),
     }
-
-
-def _rounded(parts_s: Mapping[str, float]) -> dict[str, float]:
-    return {clean(name): round(seconds, 4) for name, seconds in parts_s.items()}
 
 
 def diagnosis(made: Diagnosis) -> dict[str, Any]:

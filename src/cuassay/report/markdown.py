@@ -43,14 +43,18 @@ def markdown(trials: Sequence[Judged], *, limit: int = COMMENT_CHARACTERS) -> st
     )
     head = [MARKER, f"## cuassay: {headline}", ""]
     head += ["| kernel | verdict | why |", "|---|---|---|"]
-    table, left = _fitting(map(_row, ranked), len(ranked), limit=limit * 2 // 3)
-    text = "\n".join([*head, *table])
+    rows = (
+        f"| {text(one.name, limit=120)} | {_SIGNS[one.word]} | {text(one.reason, limit=240)} |"
+        for one in ranked
+    )
+    table, left = _fitting(rows, len(ranked), limit=limit * 2 // 3)
+    shown = "\n".join([*head, *table])
     if left:
-        text += f"\n\n{left} more kernels are in the run folders.\n"
-    room = limit - len(text.encode()) - 200
+        shown += f"\n\n{left} more kernels are in the run folders.\n"
+    room = limit - len(shown.encode()) - 200
     details, left = _fitting(map(_details, ranked), len(ranked), limit=room)
     tail = [f"{left} more kernels are shown in the report files."] if left else []
-    return "\n\n".join([text, *details, *tail]) + "\n"
+    return "\n\n".join([shown, *details, *tail]) + "\n"
 
 
 def text(value: str, *, limit: int = 400) -> str:
@@ -77,11 +81,6 @@ def fenced(value: str, *, language: str = "") -> str:
     longest = max((len(run) for run in _TICKS.findall(body)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{body}\n{fence}"
-
-
-def _row(judged: Judged) -> str:
-    why = text(judged.reason, limit=240)
-    return f"| {text(judged.name, limit=120)} | {_SIGNS[judged.word]} | {why} |"
 
 
 def _fitting(blocks: Iterable[str], count: int, *, limit: int) -> tuple[list[str], int]:

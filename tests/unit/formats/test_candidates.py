@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cuassay.errors import CandidateError, ProblemError
-from cuassay.formats import load_candidate, load_candidates, load_problem
+from cuassay.formats import load_candidate, load_problem
 from cuassay.model.candidate import BuildFlags, Convention, Language
 from cuassay.model.problem import Problem
 
@@ -258,32 +258,11 @@ def test_unknown_exported_function(problem: Problem, bundle: Path) -> None:
         load_candidate(str(bundle), problem)
 
 
-def test_a_folder_of_solutions(problem: Problem) -> None:
-    found = load_candidates(str(KERNELS), problem)
-    assert [candidate.name for candidate in found] == [
-        "bound",
-        "bundle_affine",
-        "plain",
-        "raw",
-        "whole",
-    ]
-
-
-def test_the_candidates_folder_of_a_problem(problem: Problem, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(DATA / "affine_rows", tmp_path / "p"))
-    shutil.copytree(KERNELS / "many" / "candidates", folder / "candidates")
-    assert [found.name for found in load_candidates(str(folder), problem)] == ["second"]
-
-
 def test_a_definition_is_no_solution_and_the_other_way_round(problem: Problem) -> None:
     with pytest.raises(CandidateError, match="looks like a problem's definition; give it with"):
         load_candidate(str(DATA / "affine_rows" / "definition.json"), problem)
     with pytest.raises(ProblemError, match="looks like a solution; give it as the kernel"):
         load_problem(str(KERNELS / "bundle" / "solution.json"))
-
-
-def test_one_candidate_is_a_list_of_one(problem: Problem) -> None:
-    assert len(load_candidates(str(KERNELS / "plain.py"), problem)) == 1
 
 
 @pytest.mark.parametrize(
@@ -306,9 +285,6 @@ def test_what_is_no_candidate(problem: Problem, tmp_path: Path, name: str, messa
     (tmp_path / "binary.py").write_bytes(b"\0")
     with pytest.raises(CandidateError, match=message):
         load_candidate(str(tmp_path / name), problem)
-    if name == "empty":
-        with pytest.raises(CandidateError, match=message):
-            load_candidates(str(tmp_path / name), problem)
 
 
 @pytest.mark.parametrize(

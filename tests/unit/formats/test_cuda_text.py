@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cuassay.errors import CandidateError
-from cuassay.formats import load_candidate, load_candidates, load_problem
+from cuassay.formats import load_candidate, load_problem
 from cuassay.model.candidate import Convention, Language, Launch, PixelColumns, Scratch, TileMap
 from cuassay.model.problem import Problem
 
@@ -102,7 +102,6 @@ def test_launches_in_a_sidecar_file(problem: Problem, tmp_path: Path, suffix: st
     candidate = load_candidate(str(tmp_path / "k.cu"), problem)
     assert candidate.launches[0].grid == ("rows", "2", "1")
     assert candidate.launches[0].arguments == ("x", "rows * 2:int32")
-    assert [found.name for found in load_candidates(str(tmp_path), problem)] == ["k"]
 
 
 def test_launches_with_the_marker_on_every_line(problem: Problem, tmp_path: Path) -> None:

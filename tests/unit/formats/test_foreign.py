@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from cuassay import dispatch_modes
+from cuassay.dispatch_modes import without_memory
 from cuassay.errors import CandidateError, MissingToolError, ProblemError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
@@ -72,6 +74,24 @@ def test_its_state_is_the_models_own_and_its_generator_follows_the_axes(tmp_path
     before = made["state_bn_running_mean"].clone()  # type: ignore[attr-defined]
     loaded.call(*made.values(), 32, 24)
     assert torch.equal(made["state_bn_running_mean"], before)  # type: ignore[arg-type]
+
+
+def test_a_size_that_a_kernelbench_reference_refuses_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fake tensors, which torch loads for a second, would be refused as those without memory."""
+
+    def on_fakes(call: Callable[[], object]) -> object:
+        raise AssertionError("asked again on fake tensors")
+
+    monkeypatch.setattr(dispatch_modes, "on_fakes", on_fakes)
+    refusing = "def forward(self, x):\n        assert x.shape[0] % 4 == 0, 'rows'"
+    text = foreign.KERNELBENCH.replace("def forward(self, x):", refusing)
+    loaded = load_reference(load_problem(str(trees.write(tmp_path / "1_Rows.py", text))))
+    assert loaded.generator is not None
+    made = loaded.generator({"batch_size": 6, "features": 32, "out": 24}, torch.device("meta"))
+    with pytest.raises(AssertionError, match="rows"):
+        without_memory(lambda: loaded.call(*made.values(), 32, 24))
 
 
 def test_kernelbench_kernels_are_judged(tmp_path: Path, gate: Gate) -> None:

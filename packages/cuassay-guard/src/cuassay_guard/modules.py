@@ -229,7 +229,13 @@ class _Trusted:
         self._module, self._trusted = module, trusted
         self.__name__ = getattr(trusted, "__name__", type(trusted).__name__)
         if isinstance(trusted, nn.Module):
-            _same_state(module, trusted, name)
+            mine = {key: tuple(value.shape) for key, value in state_of(module).items()}
+            theirs = {key: tuple(value.shape) for key, value in state_of(trusted).items()}
+            if mine != theirs:
+                raise UsageError(
+                    f"module '{name}' has parameters {mine}, its trusted module {theirs}; "
+                    "expected the same, so that one can serve for the other"
+                )
         elif inspect.isclass(trusted):
             raise UsageError(f"module '{name}': trusted is the class {trusted}, expected a module")
 
@@ -238,13 +244,3 @@ class _Trusted:
             module = with_state(self._trusted, state)
             return type(module).forward(module, *arguments, **keywords)
         return self._trusted(with_state(self._module, state), *arguments, **keywords)
-
-
-def _same_state(module: nn.Module, trusted: nn.Module, name: str) -> None:
-    mine = {key: tuple(value.shape) for key, value in state_of(module).items()}
-    theirs = {key: tuple(value.shape) for key, value in state_of(trusted).items()}
-    if mine != theirs:
-        raise UsageError(
-            f"module '{name}' has parameters {mine}, its trusted module {theirs}; expected the "
-            f"same, so that one can serve for the other"
-        )

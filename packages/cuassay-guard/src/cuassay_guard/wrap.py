@@ -295,16 +295,10 @@ class Guarded:
             self.submit(job)
 
 
-def _eagerly(
-    guarded: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> Any:
-    return guarded(*arguments, **keywords)
-
-
 # The compiled graph breaks here; see custom_op for one that does not. As torch.compiler.disable,
 # which would load the whole compiler, a second and more, with every import of this module.
 _disable: Any = getattr(torch, "_disable_dynamo", torch.compiler.disable)
-_apart = _disable(_eagerly)
+_apart = _disable(lambda guarded, arguments, keywords: guarded(*arguments, **keywords))
 
 
 def _plain(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:

@@ -193,7 +193,12 @@ class _Parser:
                     self._callers[place] = caller
                 else:
                     self._callers.pop(place, None)
-                    caller = self._commented_caller(one.line)
+                    # The callers that the comment behind a `.loc` names, the innermost first
+                    _, _, comment = self._lines[one.line - 1].partition("//")
+                    caller = None
+                    for file, number in reversed(_CALLERS.findall(comment)):
+                        paths = (p for p in self._files.values() if p.rpartition("/")[2] == file)
+                        caller = SourceLine(next(paths, file), int(number), caller)
                 column = int(match[3] or 0)
                 self._source = SourceLine(self._file(match[1]), int(match[2]), caller, column)
         elif text.startswith(".reg"):
@@ -208,15 +213,6 @@ class _Parser:
         else:
             read = self._instruction(body, text, one.line)
             body.instructions += _branches(body, read) if read.base == "brx" else (read,)
-
-    def _commented_caller(self, line: int) -> SourceLine | None:
-        """Return the callers that the comment behind a `.loc` names, the innermost first."""
-        _, _, comment = self._lines[line - 1].partition("//")
-        caller = None
-        for name, number in reversed(_CALLERS.findall(comment)):
-            paths = (p for p in self._files.values() if p.rpartition("/")[2] == name)
-            caller = SourceLine(next(paths, name), int(number), caller)
-        return caller
 
     def _instruction(self, body: _Body, text: str, line: int) -> Instruction:
         predicate = None

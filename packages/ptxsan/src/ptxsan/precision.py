@@ -58,7 +58,6 @@ class SiteNumbers:
     made: float
     born: int
     reached: int
-    vanished: int
     additions: float | None
     largest: float
     smallest: float
@@ -86,6 +85,10 @@ def numbers(program: Program, stats: NDArray[np.float64]) -> tuple[SiteNumbers, 
         if row[slots.COUNT] == 0:
             continue
         squares = row[slots.SQUARES]
+        # The magnitude of all results of a site, if they have one and are no zeros
+        largest, whole = row[slots.LARGEST], row[slots.COUNT] * row[slots.LARGEST] ** 2
+        # Results that are not finite are counted, and add nothing: as zeros do.
+        alike = whole > 0 and abs(squares - whole) <= _ROUNDOFFS * whole
         found.append(
             SiteNumbers(
                 site=site,
@@ -96,23 +99,15 @@ def numbers(program: Program, stats: NDArray[np.float64]) -> tuple[SiteNumbers, 
                 made=_ratio(row[slots.INTRODUCED], squares),
                 born=int(row[slots.BORN]),
                 reached=int(row[slots.BORN] + row[slots.CARRIED]),
-                vanished=int(row[slots.VANISHED]),
                 additions=row[slots.COUNT] / row[slots.STARTS] if row[slots.STARTS] else None,
                 largest=row[slots.LARGEST],
                 smallest=1.0 / row[slots.SMALLEST] if row[slots.SMALLEST] else 0.0,
                 width=row[slots.WIDTH],
                 swallowed=row[slots.SWALLOWED] != 0,
-                only=_only(row),
+                only=largest if alike else None,
             )
         )
     return tuple(found)
-
-
-def _only(row: Sequence[float]) -> float | None:
-    """Return the magnitude of all results of a site, if they have one and are no zeros."""
-    largest, whole = row[slots.LARGEST], row[slots.COUNT] * row[slots.LARGEST] ** 2
-    # Results that are not finite are counted, and add nothing: as zeros do.
-    return largest if whole > 0 and abs(row[slots.SQUARES] - whole) <= _ROUNDOFFS * whole else None
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -125,18 +120,18 @@ def blame(program: Program, stats: NDArray[np.float64]) -> list[MachineFinding]:
     """Return the precision findings of one launch; stats: float64[sites, 16]."""
     known = {one.site: one for one in numbers(program, stats)}
     origins = Origins(program)
-    outputs = [site for site in known if _is_output(program.body[site])]
+    outputs = [
+        site
+        for site in known
+        if isa.row(one := program.body[site]).memory in (Memory.WRITE, Memory.UPDATE)
+        and isa.names_space(one, "global")
+    ]
     found: dict[int, MachineFinding] = {}
     for output in outputs:
         finding = _judge(program, origins, known, output)
         if finding is not None:
             found.setdefault(finding.ptx_line, finding)
     return list(found.values())
-
-
-def _is_output(one: Instruction) -> bool:
-    writes = isa.row(one).memory in (Memory.WRITE, Memory.UPDATE)
-    return writes and isa.names_space(one, "global")
 
 
 def _judge(

@@ -25,7 +25,6 @@ from cuassay.build.machine.operations import (
     place_of,
     written_tensors,
 )
-from cuassay.build.recording.ledger import LEDGER
 from cuassay.build.untraced import untraced
 from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import MissingToolError, UncoveredError
@@ -549,8 +548,3 @@ def _replaced(launch: RecordedLaunch, fields: Mapping[str, Any]) -> RecordedLaun
     from dataclasses import replace
 
     return replace(launch, **fields)
-
-
-def counted(name: str, launcher: MachineLauncher, **launch: Any) -> None:
-    """Run a launch through the ledger that counts, and may disarm, a candidate's kernels."""
-    LEDGER.launch(name, lambda: launcher(**launch))

@@ -132,7 +132,8 @@ class StorageArena:
             return
         self._count += 1
         shape = "x".join(map(str, tensor.shape)) or "scalar"
-        made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        made = name or f"allocation {self._count} ({dtype} {shape})"
         flags = None
         if not written and size < _LARGE_BYTES:
             flags = np.zeros(size + 2 * zone, dtype=np.bool_)
@@ -485,7 +486,3 @@ def _bytes_around(base: int, size: int, zone: int) -> np.ndarray[Any, Any]:
 def _alignment(base: int) -> int:
     """Return the alignment of an address, at most 256: the least that a GPU's allocator gives."""
     return min(256, base & -base)
-
-
-def _dtype(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

@@ -120,7 +120,10 @@ class LaunchRecorder:
                 return go()
             try:
                 returned = go()
-                self._memory.wait(limit_s=self._wish.limit_s, late=lambda: self._late(place))
+                limit_s = self._wish.limit_s
+                # One that may never end is saved, so that whoever ends the process keeps it.
+                late = f"it had not ended after {limit_s:g} s"
+                self._memory.wait(limit_s=limit_s, late=lambda: self._failed(place, late))
             except BaseException as error:  # also who waits no longer for one that hangs
                 self._failed(place, f"{type(error).__name__}: {error}".removesuffix(": "))
                 raise
@@ -278,10 +281,6 @@ class LaunchRecorder:
             self._blobs[key] = data.tobytes()
             self._bytes += data.size
         return self._blobs[key]
-
-    def _late(self, place: _Place) -> None:
-        """Save a launch that may never end, so that whoever ends the process keeps it."""
-        self._failed(place, f"it had not ended after {self._wish.limit_s:g} s")
 
     def _failed(self, place: _Place, why: str) -> None:
         self._launches[place.number] = replace(self._launches[place.number], failure=why[:_TEXT])

@@ -113,7 +113,8 @@ class Ghost001(Check):
             if (
                 asked
                 and not any(answers.wrong(read) for read in without)
-                and _decides(trial, run, scenario)
+                and not any(isinstance(record, StepRaised) for record in run.result.records)
+                and not trial.truth(scenario.cases[1]).ill_conditioned  # it could have been wrong
             ):
                 text = (
                     f"the answer is right without {_listed(asked)}: launched, and what it gives "
@@ -144,12 +145,6 @@ def _unused(facts: Mapping[str, str], launched: Mapping[str, int]) -> str:
     name = next(name for name, count in launched.items() if count)
     reason = facts.get(f"reason {name}", "an exception")[:_TEXT]
     return f"every launch of {_listed([name])} raises ({reason}): something else answers"
-
-
-def _decides(trial: Trial, run: Run, scenario: Scenario) -> bool:
-    """Whether the last call could have been wrong: its truth decides, and nothing raised."""
-    raised = any(isinstance(record, StepRaised) for record in run.result.records)
-    return not raised and not trial.truth(scenario.cases[1]).ill_conditioned
 
 
 def _counts(facts: Mapping[str, str], word: str) -> dict[str, int]:

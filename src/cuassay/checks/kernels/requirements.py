@@ -9,7 +9,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, memory_fault
 from cuassay.checks.follow import lies_elsewhere
 from cuassay.checks.judgement import Answers
-from cuassay.checks.kernels.facts import Code, Kernels, RanKernel, kernels_of
+from cuassay.checks.kernels.facts import Code, Kernels, kernels_of
 from cuassay.checks.needs import Group, Needs, Process, Split, When
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError
@@ -175,26 +175,24 @@ def _own_code(seen: Kernels) -> list[Code]:
 
 def _rows(seen: Kernels) -> tuple[tuple[str, str], ...]:
     ran = [
-        (kernel.name, _launch(kernel) + ("" if seen.is_own(kernel.name) else ", not its own"))
+        (
+            kernel.name,
+            f"{kernel.count} x, {kernel.took_us:.1f} us, {kernel.registers} registers, "
+            f"{kernel.threads} threads a block, {kernel.shared_bytes} bytes shared, "
+            f"occupancy about {kernel.occupancy} %"
+            f"{'' if seen.is_own(kernel.name) else ', not its own'}",
+        )
         for kernel in seen.ran[:6]
     ]
-    code = [(f"code of {code.name}", _need(code)) for code in _own_code(seen)[:6]]
+    code = [
+        (
+            f"code of {code.name}",
+            f"{code.registers} registers, {code.stack_bytes} bytes of local memory, "
+            f"{code.wide_accesses} accesses of {code.widest_bytes} bytes",
+        )
+        for code in _own_code(seen)[:6]
+    ]
     return (*ran, *code)
-
-
-def _launch(kernel: RanKernel) -> str:
-    return (
-        f"{kernel.count} x, {kernel.took_us:.1f} us, {kernel.registers} registers, "
-        f"{kernel.threads} threads a block, {kernel.shared_bytes} bytes shared, "
-        f"occupancy about {kernel.occupancy} %"
-    )
-
-
-def _need(code: Code) -> str:
-    return (
-        f"{code.registers} registers, {code.stack_bytes} bytes of local memory, "
-        f"{code.wide_accesses} accesses of {code.widest_bytes} bytes"
-    )
 
 
 def _in_words(seen: Kernels) -> str:

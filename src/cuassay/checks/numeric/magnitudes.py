@@ -168,7 +168,11 @@ def _grown_by(problem: Problem, tries: Tries) -> list[TensorSpec]:
     free = [
         spec
         for spec in tensor_inputs(problem)
-        if family(spec) == "real" and spec.dtype.itemsize > 1 and _is_unbounded(spec.domain)
+        if family(spec) == "real"
+        and spec.dtype.itemsize > 1
+        and isinstance(spec.domain, Real)
+        and spec.domain.high is None
+        and (spec.domain.low is None or spec.domain.low >= 0.0)
     ]
     match tries:
         case Tries.SIDES:
@@ -177,12 +181,6 @@ def _grown_by(problem: Problem, tries: Tries) -> list[TensorSpec]:
             return [spec for spec in free if len(spec.shape) >= rank]
         case Tries.ALL:
             return free
-
-
-def _is_unbounded(domain: object) -> bool:
-    if not isinstance(domain, Real):
-        return False
-    return domain.high is None and (domain.low is None or domain.low >= 0.0)
 
 
 def _reached(plain: Sequence[float], grown: Sequence[float]) -> float:

@@ -19,7 +19,7 @@ from cuassay.checks.numeric.relation_residual import holds_exactly
 from cuassay.errors import CannotJudgeError, CuassayError, LiftError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.case import Case, Fill
-from cuassay.model.domain import Opaque, Real
+from cuassay.model.domain import Real
 from cuassay.model.problem import ExprAxis, Problem, TensorSpec
 from cuassay.model.relation import (
     AdditiveOver,
@@ -87,9 +87,18 @@ class _Found:
         if text_of(guess) in self._known:
             return None
         found = self._verifier.confirmed(guess)
-        key = _implied_by(guess)
-        if found is not None and key and not isinstance(found, RowsSumToOne):
-            covered = self._covered.get(key, set())
+        match guess:  # by the relation that implies it on the same outputs
+            case (
+                PermutationEquivariant(axis=axis)
+                | PrefixStable(axis=axis)
+                | DuplicatesAgree(axis=axis)
+            ):
+                covered = self._covered.get(text_of(RowsIndependent(axis=axis)))
+            case Homogeneous(input=name, degree=1):
+                covered = self._covered.get(text_of(LinearIn(input=name)))
+            case _:
+                covered = None
+        if found is not None and covered and not isinstance(found, RowsSumToOne):
             left = tuple(name for name in found.outputs if name not in covered)
             found = dataclasses.replace(found, outputs=left) if left else None
         if found is not None:
@@ -103,18 +112,6 @@ class _Found:
             every = tuple(spec.name for spec in self._problem.outputs)
             covered = self._covered.setdefault(text_of(relation), set())
             covered.update(relation.outputs or every)
-
-
-def _implied_by(guess: Relation) -> str:
-    """Return the text of the relation that implies a guess on the same outputs, if any does."""
-    match guess:
-        case PermutationEquivariant(axis=axis) | PrefixStable(axis=axis):
-            return text_of(RowsIndependent(axis=axis))
-        case DuplicatesAgree(axis=axis):
-            return text_of(RowsIndependent(axis=axis))
-        case Homogeneous(input=name, degree=1):
-            return text_of(LinearIn(input=name))
-    return ""
 
 
 def _in_turn(
@@ -168,9 +165,8 @@ class RelationTrials:
         problem = self._trial.problem
         try:
             obeyed = self._obeyed(guess)
-            name = _input_of(guess)
-            if obeyed and name:
-                obeyed &= self._readers(name)
+            if isinstance(guess, LinearIn | Homogeneous | Conserves | ShiftInvariant) and obeyed:
+                obeyed &= self._readers(guess.input)
         except CuassayError:
             return None
         if not obeyed:
@@ -255,7 +251,11 @@ def guesses(problem: Problem) -> tuple[tuple[Relation, ...], ...]:
     reals = [
         spec
         for spec in tensor_inputs(problem)
-        if _unbounded(spec) and spec.name not in problem.built_state
+        if isinstance(spec.domain, Real)
+        and spec.domain.low is None
+        and spec.domain.high is None
+        and spec.dtype.is_liftable
+        and spec.name not in problem.built_state
     ]
     free = [spec.name for spec in reals]
     kinds: tuple[Sequence[Relation], ...] = (
@@ -289,18 +289,3 @@ def _axes(problem: Problem) -> list[str]:
     named = {axis.name for axis in problem.axes if not isinstance(axis, ExprAxis)}
     varying = {axis.name for axis in problem.var_axes()}
     return sorted((axis for axis in used if axis in named), key=lambda axis: axis not in varying)
-
-
-def _unbounded(spec: TensorSpec) -> bool:
-    domain = spec.domain
-    real = isinstance(domain, Real) and domain.low is None and domain.high is None
-    return real and spec.dtype.is_liftable and not isinstance(domain, Opaque)
-
-
-def _input_of(relation: Relation) -> str:
-    match relation:
-        case LinearIn(input=name) | Homogeneous(input=name) | Conserves(input=name):
-            return name
-        case ShiftInvariant(input=name):
-            return name
-    return ""

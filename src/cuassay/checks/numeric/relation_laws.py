@@ -53,11 +53,6 @@ class Law:
     terms: tuple[Term, ...]
     constant: float = 0.0
 
-    @property
-    def same_bits(self) -> bool:
-        """Whether the law says that two answers are equal, rather than add up to a third."""
-        return len(self.terms) == 2 and not self.constant and self.terms[0].coefficient == 1.0
-
 
 def laws(problem: Problem, relation: Relation, cases: Sequence[Case]) -> list[Law]:
     """Return the laws of a relation on its members (see relation_members.members)."""

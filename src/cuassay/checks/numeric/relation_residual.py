@@ -83,7 +83,9 @@ def residual(
     assert usable is not None
     assert isinstance(total, torch.Tensor)
     assert isinstance(square, torch.Tensor)
-    common = max(_common(truths[term.member]) for term in law.terms)
+    yardsticks = [truths[term.member].yardsticks for term in law.terms]
+    # How far trusted errors of these outputs move together
+    common = max([1.0, *(float(one.common[0]) for one in yardsticks if one is not None)])
     judged = usable & (total.abs() > free)
     import torch
 
@@ -106,10 +108,3 @@ def residual(
         index=index,
         value=float(off[index]),
     )
-
-
-def _common(truth: OutputTruth) -> float:
-    """Return how far trusted errors of this output move together (at least 1)."""
-    if truth.yardsticks is None:
-        return 1.0
-    return max(1.0, float(truth.yardsticks.common[0]))

@@ -72,7 +72,9 @@ class Rank003(Check):
             return "a call has one rank"
         if not trial.device.on_gpu:
             return "ranks without a GPU have no CUDA graphs"
-        return "" if _counts_apart(trial) else "ranks that share a GPU have no CUDA graphs"
+        counts = next(axis.sizes for axis in trial.problem.var_axes() if axis.name == AXIS)
+        apart = any(one <= gpu_count() for one in counts)
+        return "" if apart else "ranks that share a GPU have no CUDA graphs"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield replays in a row: nobody late, then the last rank."""
@@ -118,12 +120,6 @@ class Rank003(Check):
                     **measured(found, read.case),
                 )
                 return
-
-
-def _counts_apart(trial: Trial) -> tuple[int, ...]:
-    """Return the numbers of ranks that have a GPU each."""
-    counts = next(axis.sizes for axis in trial.problem.var_axes() if axis.name == AXIS)
-    return tuple(one for one in counts if one <= gpu_count())
 
 
 def _replays(trial: Trial, base: Case, late: int | None) -> Scenario:

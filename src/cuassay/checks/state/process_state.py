@@ -91,8 +91,9 @@ class Proc001(Check):
         takes long, or where little is kept (less than 250 bytes a call). Memory of the host is
         looked at where nothing of cuassay is: for Python kernels without a GPU. State that is
         changed and put back within a call is not seen, unless the call raises in between. What
-        torch, Triton and other installed packages read of `/proc/self` counts for nobody; what
-        native code of the kernel reads is not seen.
+        torch, Triton and other installed packages read of `/proc/self` counts for nobody. Of
+        native code the functions that it links to are seen, without a GPU: clocks, limits, file
+        streams.
 
     Example
         `torch.set_float32_matmul_precision("high")` at import: "importing it sets

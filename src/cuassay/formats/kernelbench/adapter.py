@@ -182,7 +182,9 @@ def _cuassay_follow({signature}):
     state = dict(zip(_CUASSAY_STATE, given, strict=False))
     for name in _CUASSAY_BUFFERS:
         state[name] = state[name].clone()
-    device = next((v.device for v in values if hasattr(v, "device")), None)
+    # Out of sight of whoever watches what the reference asks for: it may never ask.
+    with _cuassay_torch._C.DisableTorchFunction():
+        device = next((v.device for v in values if hasattr(v, "device")), None)
     model = _cuassay_model(sizes, device)
     for module, training in model._cuassay_modes:
         module.training = training and not {evaluating}

@@ -27,7 +27,7 @@ from cuassay.checks.endings.findings import (
     memory_fault,
     termination_finding,
 )
-from cuassay.checks.judgement import Answers, Judgement
+from cuassay.checks.judgement import Answers, Judgement, is_wrong
 from cuassay.checks.needs import Process, Split, When
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError, ReferenceError_
@@ -54,13 +54,20 @@ from cuassay.model.outcome import (
 from cuassay.model.problem import STATE_SOURCE, StateSource
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.steps import Disarm, Mode
-from cuassay.model.trace import BuildFailed, Finished, ScenarioResult, ToolMissing
+from cuassay.model.trace import (
+    BuildFailed,
+    Finished,
+    ResultItem,
+    ScenarioResult,
+    ToolMissing,
+)
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison
 
 # A trusted kernel's scale is up to ten of the reference's own errors (`own_error`): to a search,
 # what is beyond these counts as nearer to failing than what is within.
 _NEAR = 0.1
+_LARGE_FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 HELPS = "helps with a check"  # the name of a task
 ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
 _NOTHING_TO_SEARCH = "planned cases fail already: there is nothing to search for"
@@ -648,7 +655,8 @@ class Examination:
         Where no tensor is read, nothing depends on that: truth is not made for it. Nor is it where
         the answers are as near to truth as the reference as written, which is known only of cases
         that decide, or have its bits: a check that compares no closer than that needs no truth.
-        That a call on a workload's own inputs raises needs none either.
+        That a call on a workload's own inputs raises needs none either. Answers that are no
+        numbers are judged where every trusted run has some.
         """
         if len(scenario.cases) != 1 or scenario.fresh:
             return ""
@@ -659,5 +667,26 @@ class Examination:
         if not (check.grades or check.asks_right) and self._near_share(scenario, run) is not None:
             return ""
         truths = self._trial.truths
-        first = truths.rough if isinstance(check, SearchingCheck) else truths.first
-        return self._trial.comparing.ill_conditioned(scenario.cases[0], first)
+        searches, comparing = isinstance(check, SearchingCheck), self._trial.comparing
+        first = truths.rough if searches else truths.first
+        reason = comparing.ill_conditioned(scenario.cases[0], first)
+        if (
+            reason
+            and not searches
+            and any(
+                compared.is_of_other_class and is_wrong(compared)
+                for read in reads_of(scenario, run)
+                if not _all_finite(run, read.items)
+                for compared in comparing.compare(read.case, run, read.items)
+            )
+        ):
+            return ""  # whichever way its elements flip, they are finite
+        return reason
+
+
+def _all_finite(run: Run, items: Sequence[ResultItem]) -> bool:
+    """Whether every number of an answer is finite; integers are."""
+    tensors = (run.tensor(item) for item in items if item.buffer >= 0)
+    return all(
+        bool(one.isfinite().all()) for one in tensors if one.dtype in _LARGE_FLOATS and one.numel()
+    )

@@ -232,7 +232,12 @@ def unreached_in_host(candidate: Candidate, reached: Reached) -> tuple[Unreached
             if 0 < place[0] <= len(texts)
         }
         ran = {(line, at) for line, at, taken in places if taken}
-        ends = _raising_words(source.text)
+        # What finds lines of C++ that end in an error: by their words, or by a macro's
+        words = _RAISING
+        for word, body in _MACRO.findall(source.text.replace("\\\n", " ")):
+            if re.search(words, body):
+                words += rf"|\b{word}\b"
+        ends = re.compile(words)
 
         def raises(line: int, texts: Sequence[str] = texts, ends: re.Pattern[str] = ends) -> bool:
             return bool(ends.search(texts[line - 1]))
@@ -260,15 +265,6 @@ def unreached_in_host(candidate: Candidate, reached: Reached) -> tuple[Unreached
                 test = cleaned_text(f"one outcome each time: {texts[line - 1].strip()}", _TEXT + 10)
                 found.append(Unreached(file=source.path, line=line, last=line, test=test))
     return tuple(found)
-
-
-def _raising_words(text: str) -> re.Pattern[str]:
-    """Return what finds lines of C++ that end in an error: by their words, or by a macro's."""
-    words = _RAISING
-    for name, body in _MACRO.findall(text.replace("\\\n", " ")):
-        if re.search(words, body):
-            words += rf"|\b{name}\b"
-    return re.compile(words)
 
 
 def unreached_in_kernels(

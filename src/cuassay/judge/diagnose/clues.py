@@ -130,11 +130,6 @@ def gather(
     return clues if runs is None else experiments.with_repair(clues, runs)
 
 
-def _size_rank(size: int) -> tuple[bool, int]:
-    """Order cases: some hundred elements first, then larger ones, the smallest last."""
-    return size < _ORDINARY, size if size >= _ORDINARY else -size
-
-
 def _may_repair(made: Diagnosis, edit: Edit) -> bool:
     """Whether an edit may say more than a diagnosis does.
 
@@ -282,10 +277,13 @@ class _Experiments:
             for case in finding.scenario.cases if finding.scenario is not None else ():
                 cases.setdefault(repr(case), case)
         sizes = {key: elements(self.trial.problem, case.axes) for key, case in cases.items()}
+        # Some hundred elements first, then larger ones, the smallest last
+        ordinary = sorted((key for key in cases if sizes[key] >= _ORDINARY), key=sizes.__getitem__)
+        small = sorted((key for key in cases if sizes[key] < _ORDINARY), key=lambda k: -sizes[k])
         usable = [
-            case
-            for key, case in sorted(cases.items(), key=lambda pair: _size_rank(sizes[pair[0]]))
-            if case.in_domain and case.state is None and sizes[key] <= _ELEMENTS
+            cases[key]
+            for key in (*ordinary, *small)
+            if cases[key].in_domain and cases[key].state is None and sizes[key] <= _ELEMENTS
         ][:_TRIED]
         answers: list[WrongOutputs] = []
         for case in usable:
@@ -375,7 +373,7 @@ class _Experiments:
         return Subject(
             problem=self.trial.problem,
             wrong=case,
-            ordinary=next((c for c in self.trial.cases("small") if c.in_domain), None),
+            ordinary=self._small(),
             grows=_lengths(self.trial, self.wrong),
             calls=calls,
             moved=moved,
@@ -476,7 +474,7 @@ class _Experiments:
 
     def _runs_at_listed_sizes(self) -> bool:
         """Whether a call at the sizes of a workload returns."""
-        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        small = self._small()
         for workload in self.trial.problem.workloads if small is not None else ():
             sizes = resolve(self.trial.problem.axes, workload.axes)
             if small is not None and elements(self.trial.problem, sizes) <= _ELEMENTS:
@@ -489,8 +487,11 @@ class _Experiments:
         `rounds` says that roundings may be it.
         """
         worst = answers[0]
-        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
-        beside = self._plain(worst.case), self._answer(small, alone=False) if small else None
+        small = self._small()
+        plain = [small] if small is not None else []
+        if small is not None and not worst.case.benchmark:  # ordinary values at the same sizes
+            plain.insert(0, dataclasses.replace(small, axes=worst.case.axes))
+        beside = (self._answer(case, alone=False) for case in plain)
         right = [one for one in beside if one is not None and one.right]
         # At one size alone a part that is left out may be all there is.
         other = self._at_other_sizes(worst.case)
@@ -651,7 +652,7 @@ class _Experiments:
             return clues
         # Whether an edited candidate is right where this one is, and where it is not
         wrong = self.failing if numbers else []
-        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        small = self._small()
         plain = [small] if small is not None and small not in [a.case for a in wrong] else []
         # A larger tile hides what goes wrong between tiles: beyond it that shows again.
         beyond = [one for answer in wrong[:1] for one in self._larger(answer.case)]
@@ -820,12 +821,8 @@ class _Experiments:
             return None
         return WrongOutputs(case=case, outputs=tuple(outputs), truth=truth, right=right)
 
-    def _plain(self, case: Case) -> WrongOutputs | None:
-        """Return the answer for ordinary values at the sizes of a case."""
-        plain = next((c for c in self.trial.cases("small") if c.in_domain), None)
-        if plain is None or case.benchmark:
-            return None
-        return self._answer(dataclasses.replace(plain, axes=case.axes), alone=False)
+    def _small(self) -> Case | None:
+        return next((case for case in self.trial.cases("small") if case.in_domain), None)
 
     def _launches(self, case: Case) -> tuple[LaunchEvidence, ...]:
         """Return what the machine sees in a call on a case; nothing where it cannot execute it."""

@@ -137,9 +137,9 @@ def _again(
     run = runner(scenario)
     judgement = judge_scenario(trial, check, scenario, run, grade=True)
     found = [f for f in judgement.findings if f.code == finding.code]
-    again = [_known_as(one, finding) for one in found if _same(one, finding)] or [
-        _known_as(one, finding) for one in found
-    ]
+    wanted = finding.cause, finding.where.output, finding.finding_class
+    same = [f for f in found if (f.cause, f.where.output, f.finding_class) == wanted]
+    again = [_known_as(one, finding) for one in same or found]
     if export_to:
         files = export(trial, candidate, finding, run, Path(export_to))
         told = ", ".join(file.name for file in files)
@@ -150,12 +150,6 @@ def _again(
     report = CheckReport(code=finding.code, title=finding.title, outcome=outcome, scenarios=1)
     emit(CheckFinished(report=report))
     return report
-
-
-def _same(found: Finding, recorded: Finding) -> bool:
-    """Whether a run shows the recorded finding, not another one of its check."""
-    alike = (found.cause, found.where.output, found.finding_class)
-    return alike == (recorded.cause, recorded.where.output, recorded.finding_class)
 
 
 def _known_as(found: Finding, recorded: Finding) -> Finding:

@@ -177,9 +177,9 @@ def searched(
     for number in alive:
         by = next((t for t in tried if number in t.killed), None)
         if by is not None:
-            survivors.append(
-                Survivor(number=number, killed_by=by.case.label, why=_margin(by.killed[number]))
-            )
+            share = by.killed[number]  # a kill near the limit may be luck of the seed
+            near = "" if share >= MARGIN else f"only just, at {share:.2f} times what is allowed"
+            survivors.append(Survivor(number=number, killed_by=by.case.label, why=near))
         elif stopped:
             why = f"the search stopped after {search_s:g} s, {len(tried)} cases"
             survivors.append(Survivor(number=number, killed_by="", why=why))
@@ -188,11 +188,6 @@ def searched(
             how = "within the achievable error" if differs else "the same numbers"
             equivalent[number] = f"{how} on each of {len(tried)} legal cases"
     return tuple(survivors), equivalent
-
-
-def _margin(share: float) -> str:
-    """Return a word of caution where the search's kill may be luck of the seed."""
-    return "" if share >= MARGIN else f"only just, at {share:.2f} times what is allowed"
 
 
 def planned(trial: JudgeTrial, *, limit: int | None = None) -> list[Case]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cuassay.errors import CannotJudgeError
@@ -106,6 +106,14 @@ def described(
         for code in mutant.classes:
             grouped.setdefault(code, set()).add(number)
     ordered = sorted(grouped, key=lambda code: (code[0], int(code[1:])))
+    by_search = {survivor.number: survivor for survivor in found.survivors}
+    listed = []
+    for place in sorted(told - theirs) if theirs is not None else ():
+        label = next((t.case.label for t in found.tried if place in t.killed), "")
+        left = by_search.get(place)
+        why = left.why if left and not label else ""
+        label = label or (left.killed_by if left else "")
+        listed.append(_named(found.mutants[place]) | {"killed_by": label, "why": why})
     return {
         "problem": trial.problem.name,
         "profile": trial.profile.value,
@@ -115,7 +123,7 @@ def described(
         "killed_ours": len(found.killed),
         "killed_theirs": None if theirs is None else len(theirs & told),
         "survivors": survivors,
-        "survivors_theirs": [] if theirs is None else _alive_theirs(found, told - theirs),
+        "survivors_theirs": listed,
         "equivalents": [_named(found.mutants[n]) | {"why": w} for n, w in found.equivalent.items()],
         "by_kind": rows,
         "by_class": [{"class": code} | _counts(found, theirs, grouped[code]) for code in ordered],
@@ -136,18 +144,6 @@ def _named(mutant: Mutant) -> Row:
         "classes": list(mutant.classes),
         "shown_by": mutant.shown_by,
     }
-
-
-def _alive_theirs(found: Measured, numbers: Iterable[int]) -> list[Row]:
-    by_search = {s.number: s for s in found.survivors}
-    rows = []
-    for number in sorted(numbers):
-        label = next((t.case.label for t in found.tried if number in t.killed), "")
-        left = by_search.get(number)
-        why = left.why if left and not label else ""
-        label = label or (left.killed_by if left else "")
-        rows.append(_named(found.mutants[number]) | {"killed_by": label, "why": why})
-    return rows
 
 
 def _counts(found: Measured, theirs: frozenset[int] | None, numbers: set[int]) -> Row:

@@ -33,7 +33,7 @@ from cuassay.oracle.compare.groups import (
     unravel,
 )
 from cuassay.oracle.compare.sums import MISMATCH, Matrices, Sums, eager_sums, matrix_shape
-from cuassay.oracle.truth.outputs import AMBIGUOUS_CAP
+from cuassay.oracle.truth.outputs import AMBIGUOUS_CAP, ILL_CONDITIONED
 from cuassay.oracle.truth.types import OutputTruth, TrustedBias, Yardsticks
 
 __all__ = ["Bias", "Comparison", "Statistic", "compare", "measure", "output_sums"]
@@ -90,15 +90,24 @@ class Comparison:
         """The statistic that uses the largest share of its limit."""
         return max(self.statistics, key=lambda found: found.share, default=None)
 
+    @property
+    def is_of_other_class(self) -> bool:
+        """Whether elements are NaN, infinite or finite where truth and the reference are not."""
+        return any(one.name == "class" and one.share > 1.0 for one in self.statistics)
+
 
 def compare(candidate: Tensor, truth: OutputTruth) -> Comparison:
     """Judge one output. `candidate` may live on any device and have any layout.
 
     Of an ill-conditioned output only what is certain is judged: its shape, its type, whether
-    places along an axis are places at all, and an error beyond all reason.
+    places along an axis are places at all, an error beyond all reason, and numbers that are not
+    finite where whichever way the elements flip gives finite ones.
     """
     found = measure(candidate, truth)
     if not truth.ill_conditioned or found.mismatch or _beyond_reason(found, truth):
+        return found
+    flips = truth.settled and found.trusted_relative_error <= ILL_CONDITIONED
+    if flips and found.is_of_other_class:
         return found
     certain = judge_choice(candidate.detach().to(truth.value.device), truth)
     if certain is not None and certain.differing:

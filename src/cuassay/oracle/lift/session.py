@@ -23,7 +23,7 @@ from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of
 from cuassay.oracle.lift.parts import parts_of, piece
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.special import SPECIAL
-from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
+from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of, same_kind
 from cuassay.oracle.lift.traits import Traits, traits_of
 
 _REAL = frozenset((torch.float64, torch.float32, torch.bfloat16, torch.float16))
@@ -77,13 +77,23 @@ class Session:
         asked, traits = Operation(op, args, kwargs), traits_of(op)
         if traits.refusal:
             raise LiftError(str(asked.op), source_line(), traits.refusal)
+        if traits.view and (view := self._view(asked)) is not None:
+            return view
         nominals = nominals_of(asked, traits)
         targets = traits.targets(asked)
         if any(isinstance(target, Lifted) and target.borrowed for target in targets):
             raise BorrowedWrite
-        borrowed = self._still_borrowed(asked, traits, nominals)
-        if borrowed is not None:
-            return borrowed
+        source = asked.args[0] if asked.args else None
+        # A cast that rounds nothing stays borrowed, as a view does: a write into either ends the
+        # run, so that a copy may stay the original's memory.
+        if (
+            asked.op is _CAST
+            and isinstance(source, Lifted)
+            and source.borrowed
+            and nominals[0] in _REAL
+            and asked.kwargs.get("device") in (None, source.device)
+        ):
+            return Lifted(source.payload, nominals[0], self, borrowed=True)
         special = SPECIAL.get(asked.op)
         if special is not None:
             return special(self, asked, nominals)
@@ -99,25 +109,21 @@ class Session:
             return self._write(asked, low, traits, nominals)
         return self.wrap(self._hooked(low, traits, nominals), nominals)
 
-    def _still_borrowed(self, asked: Operation, traits: Traits, nominals: Nominals) -> Any:
-        """Return views, and casts that round nothing, of a borrowed tensor as borrowed; else None.
+    def _view(self, asked: Operation) -> Any:
+        """Return views of a lifted tensor; None where their dtype may follow from something else.
 
-        A copy may stay the original's memory since a write into either ends the run.
+        No hook sees a view, and a loop in Python makes more of them than of all other operations.
         """
         source = asked.args[0] if asked.args else None
-        if not isinstance(source, Lifted) or not source.borrowed:
-            return None
-        if asked.op is _CAST:
-            if nominals[0] in _REAL and asked.kwargs.get("device") in (None, source.device):
-                return Lifted(source.payload, nominals[0], self, borrowed=True)
-            return None
-        if not traits.view or asked.op in SPECIAL:
+        if not isinstance(source, Lifted) or source.dtype not in _REAL or asked.op in SPECIAL:
             return None
         out = asked.on(lambda v: v.payload if isinstance(v, Lifted) else v).run()
         return mapped(
             out,
             lambda v: (
-                Lifted(v, source.dtype, self, borrowed=True) if isinstance(v, torch.Tensor) else v
+                Lifted(v, same_kind(source.dtype, v.dtype), self, borrowed=source.borrowed)
+                if isinstance(v, torch.Tensor)
+                else v
             ),
         )
 

@@ -37,6 +37,7 @@ _BATCHING = (
     _KEYS.FuncTorchDynamicLayerFrontMode,
     _KEYS.FuncTorchDynamicLayerBackMode,
 )
+_COPY = torch.ops.aten.copy.default
 _LEVEL = 1  # of torch's transforms: ours is the outermost
 
 
@@ -128,6 +129,9 @@ class TogetherSession(Session):
 
     def call(self, low: Operation) -> Any:
         """Run an operation on payloads; what is made to be written into is each run's own."""
+        if low.op is _COPY:  # which torch, without a batching rule, makes for one run at a time
+            target, source = low.named["self"], low.named["src"]
+            return source.to(target.device, target.dtype).expand(target.shape).clone()
         out = super().call(low)
         # Before a hook sees it: hooks know tensors by their memory.
         return mapped(out, self._own) if low.name in _WRITTEN_INTO else out

@@ -182,16 +182,22 @@ def live_bytes(
     """
     watched: list[_Watch] = []
 
-    def outlined(value: Tensor | Scalar) -> Tensor | Scalar:
+    # Not in the run, where whoever asks for a device is taken for the reference.
+    kept = [
+        isinstance(value, Tensor)
+        and not (value.is_floating_point() or value.numel() > _SHORT or value.is_meta)
+        for value in inputs
+    ]
+
+    def outlined(value: Tensor | Scalar, has_values: bool) -> Tensor | Scalar:
         if not isinstance(value, Tensor):
             return value
-        is_short = not value.is_floating_point() and value.numel() <= _SHORT
-        if is_short and not value.is_meta:
+        if has_values:
             return value.clone()
         return torch.empty(value.shape, dtype=value.dtype, device=device)
 
     def run() -> None:
-        given = list(map(outlined, inputs))
+        given = list(map(outlined, inputs, kept))
         watched.append(_Watch(given))
         with Observed(OperationLimit(_MOST_OPERATIONS), watched[-1]):
             fn(*given)

@@ -48,6 +48,7 @@ class Collector:
     choice: ChosenPlaces | None = None
     tied: Tensor | None = None
     rows: Tensor | None = None  # of places: those that another way to break ties fills anew
+    total: Tensor | None = None  # of all runs: finite where every number of theirs is
 
     @property
     def exact(self) -> bool:
@@ -61,6 +62,7 @@ class Collector:
         elif self.exact:
             self._flip(exact_values(output, self.spec.dtype) != self.value, counted=True)
         else:
+            self._add(output)
             self.deviations.append(_difference(output, self.value, torch.float32))
 
     def trusted(self, output: Tensor, *, as_written: bool) -> None:
@@ -71,6 +73,7 @@ class Collector:
         cast = output.to(special.torch_dtype(self.spec.dtype))
         narrow = cast.is_cuda and self.spec.dtype is not DType.FLOAT64
         wanted = torch.float32 if narrow else torch.float64  # mixed types are slow on the CPU
+        self._add(cast)
         self.errors.append(_difference(cast, self.value, wanted))
         if as_written:
             self.written = cast
@@ -81,6 +84,7 @@ class Collector:
             self.draw(output)
         else:
             cast = output.to(special.torch_dtype(self.spec.dtype))
+            self._add(cast)
             self.members.append(_difference(cast, self.value, torch.float32))
 
     def wide(self, output: Tensor, *, rounds: bool) -> None:
@@ -99,6 +103,7 @@ class Collector:
     def other_ties(self, output: Tensor) -> None:
         """Take a run whose ties were broken in another way."""
         if not self.exact:
+            self._add(output)
             moved = _difference(output, self.value, torch.float32).abs_()
             # of several ties a third may be taken: what moves in a row may move by as much anywhere
             if moved.dim():
@@ -127,6 +132,10 @@ class Collector:
         if counted:
             self.flips = max(self.flips, int(differs.sum()))
         self.flipped = differs if self.flipped is None else self.flipped | differs
+
+    def _add(self, output: Tensor) -> None:
+        sums = output.detach().sum(dtype=torch.float32)
+        self.total = sums if self.total is None else self.total + sums
 
     def _moved(self, by: Tensor) -> None:
         self.tied = by if self.tied is None else torch.maximum(self.tied, by)
@@ -211,6 +220,7 @@ def _finish_floating(found: Collector, runs: Runs, *, overflows: bool) -> Output
     extremes = [*torch.aminmax(value), scale.full.float().amin()]
     if found.written is not None and found.written.is_floating_point() and found.written.numel():
         extremes += torch.aminmax(found.written)
+    extremes += [] if found.total is None else [found.total]
     # A GPU is waited for once.
     low, high, least, *shown = torch.stack([one.double() for one in extremes]).tolist()
     beyond: Tensor | None = None
@@ -237,6 +247,7 @@ def _finish_floating(found: Collector, runs: Runs, *, overflows: bool) -> Output
         ambiguous=ambiguous,
         ambiguous_share=0.0 if ambiguous is None else float(ambiguous.double().mean()),
         hits=found.hits,
+        settled=own is None and found.total is not None,
     )
 
 

@@ -107,7 +107,7 @@ class Rounder(Protocol):
         """Return a result as one of its orders makes it, the first one being the reference's."""
 
     def form_of(self, forms: Makes) -> Tensor:
-        """Return a function as it is fused, the first one, or as its steps make it."""
+        """Return a function as it is fused, the first one, or as one way to write it makes it."""
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return a float32 tensor as an operation reads it that a 16-bit one goes into as well."""
@@ -151,8 +151,8 @@ class Drawn:
         return self.noise.one_of(orders)
 
     def form_of(self, forms: Makes) -> Tensor:
-        """Return what the steps make, which err by more."""
-        return forms[-1]()
+        """Return what the steps make, which err by more: of several ways in the order of a draw."""
+        return forms[1]() if len(forms) == 2 else self.noise.one_of(forms[1:])
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest."""
@@ -221,9 +221,10 @@ class Stored:
                 named, lambda step: self._rounder.intermediate(step, grid)
             )
             # A fused function stores its result alone.
-            if isinstance(made, Tensor):
-                return self._rounder.form_of([asked.run, lambda: made])
-            return made
+            if made is NotImplemented:
+                return made
+            ways: Makes = [lambda: made] if isinstance(made, Tensor) else made
+            return self._rounder.form_of([asked.run, *ways])
         if self.family.intermediates is None or asked.name not in ARITHMETIC:
             return NotImplemented
         grid = GRIDS[self.family.intermediates]

@@ -102,6 +102,7 @@ class OutputTruth:
     element_room    factor on the limit of single elements (`left_out`)
     least           the smallest scale where all of `value` is finite and every scale positive,
                     else 0: comparisons then look at every element's class
+    settled         whether every number of truth and of every trusted run is finite
     """
 
     name: str
@@ -120,6 +121,7 @@ class OutputTruth:
     ill_conditioned: str = ""
     element_room: float = 1.0
     least: float = 0.0
+    settled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)

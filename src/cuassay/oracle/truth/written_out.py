@@ -25,10 +25,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cuassay.oracle.truth.associations import Makes
 from cuassay.tables import row
 
 Store: TypeAlias = Callable[[Tensor], Tensor]
-Steps: TypeAlias = Callable[[Mapping[str, Any], Store], object]
+# A result, each way to make it where there are several, or NotImplemented.
+Steps: TypeAlias = Callable[[Mapping[str, Any], Store], Any]
 
 _ROOT = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715  # both of the tanh form
@@ -64,10 +66,11 @@ def _mish(named: Mapping[str, Any], store: Store) -> Tensor:
 
 
 @row(WRITTEN_OUT, "hardswish")
-def _hardswish(named: Mapping[str, Any], store: Store) -> Tensor:
-    """Return x relu6(x + 3) / 6."""
+def _hardswish(named: Mapping[str, Any], store: Store) -> Makes:
+    """Return x (r / 6), as timm has it, and (x r) / 6, as YOLOv5 has it, r being relu6(x + 3)."""
     x: Tensor = named["self"]
-    return x * store(functional.relu6(store(x + 3.0)) / 6.0)
+    bent = functional.relu6(store(x + 3.0))
+    return [lambda: x * store(bent / 6.0), lambda: store(x * bent) / 6.0]
 
 
 def _rsqrt(named: Mapping[str, Any], store: Store) -> Tensor:

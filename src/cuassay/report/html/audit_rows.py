@@ -14,7 +14,7 @@ from cuassay.model.verdict import Decision
 from cuassay.report import words
 from cuassay.report.audit_tables import UNCLASSED, speedup
 from cuassay.report.clean import html_text, one_line
-from cuassay.report.html.finding import code_block
+from cuassay.report.html.parts import JSON, bullets, code_block, more, rows, text
 
 ROWS = 5000  # candidates that a page shows; the JSON document has all
 _FINDINGS = 6  # of one candidate
@@ -43,9 +43,8 @@ def candidates_section(audit: Audit, *, runs: str = "") -> str:
     )
     shown = ranked[:ROWS]
     heads = "".join(f'<th class="{kind}">{name}</th>' for name, kind in _HEADS)
-    rows = "".join(_item(result, runs) for result in shown)
-    more = len(ranked) - len(shown)
-    rest = f'<p class="key">and {more} more kernels, all in the JSON report</p>' if more else ""
+    items = "".join(_item(result, runs) for result in shown)
+    rest = more(len(ranked) - len(shown), "more kernels, all in the JSON report")
     verdicts = dict.fromkeys(word(result) for result in shown)
     families = sorted({result.item.family for result in shown})
     authors = sorted({_author(result) for result in shown})
@@ -63,7 +62,7 @@ def candidates_section(audit: Audit, *, runs: str = "") -> str:
     )
     return (
         f'<section id="kernels"><h2>Every kernel</h2>{filters}'
-        f'<table class="items"><thead><tr>{heads}</tr></thead>{rows}</table>'
+        f'<table class="items"><thead><tr>{heads}</tr></thead>{items}</table>'
         f'<p class="none">No kernel fits these filters.</p>{rest}</section>'
     )
 
@@ -99,7 +98,7 @@ def clash(result: AuditResult) -> bool:
 def _select(name: str, label: str, values: Iterable[str], *, clash: bool = False) -> str:
     extra = '<option value="clash">wrong, yet accepted by their rule</option>' if clash else ""
     options = "".join(
-        f'<option value="{html_text(key(value))}">{html_text(one_line(value, limit=80))}</option>'
+        f'<option value="{html_text(key(value))}">{text(value, limit=80)}</option>'
         for value in values
     )
     return (
@@ -122,7 +121,6 @@ def _item(result: AuditResult, runs: str) -> str:
         "clash": "1" if clash(result) else "0",
     }
     held = "".join(f' data-{name}="{html_text(value)}"' for name, value in data.items())
-    name = one_line(item.candidate_name, limit=120)
     sub = " · ".join(one_line(t, limit=80) for t in (item.problem_name, _author(result)) if t)
     if result.theirs is None:
         theirs = '<span class="sub">not evaluated</span>'
@@ -132,11 +130,11 @@ def _item(result: AuditResult, runs: str) -> str:
         theirs = "accepted" if result.theirs else "rejected"
     return (
         f'<tbody id="{anchor(result)}"{held}><tr class="row"><td class="what">'
-        f'<a href="#{anchor(result)}">{html_text(name)}</a>'
+        f'<a href="#{anchor(result)}">{text(item.candidate_name, limit=120)}</a>'
         f'<div class="sub">{html_text(sub)}</div></td>'
         f'<td class="{tone(result)}"><span class="pill">{word(result)}</span></td>'
         f"<td>{theirs}</td>"
-        f'<td class="telling">{html_text(one_line(why, limit=140))}</td>'
+        f'<td class="telling">{text(why, limit=140)}</td>'
         f"{_number(share, words.number(share) + ' x' if share is not None else '')}"
         f"{_number(faster, f'{faster:.2f} x' if faster is not None else '')}"
         f"{_number(result.duration_s, f'{result.duration_s:.1f}')}</tr>"
@@ -170,22 +168,19 @@ def filter_link(field: str, value: str) -> str:
 
 def _body(result: AuditResult, runs: str) -> str:
     item = result.item
-    rows = [f"<p>{html_text(one_line(result.reason))}</p>"]
+    told = [f"<p>{text(result.reason)}</p>"]
     if result.conditions:
-        listed = "".join(f"<li>{html_text(one_line(t))}</li>" for t in result.conditions[:20])
-        rows.append(f'<h3>Accepted as long as</h3><ul class="list">{listed}</ul>')
+        told.append(f"<h3>Accepted as long as</h3>{bullets(map(text, result.conditions[:20]))}")
     if result.findings:
         listed = "".join(map(_finding, result.findings[:_FINDINGS]))
-        more = len(result.findings) - _FINDINGS
-        rest = f"<li>and {more} more, all in the JSON report</li>" if more > 0 else ""
-        rows.append(f'<ul class="list">{listed}{rest}</ul>')
-    if result.mutants is None or result.ending is not Ending.JUDGED:
-        power = ""
-    else:
-        theirs = (
-            f"; the benchmark's: {result.theirs_killed}" if result.theirs_killed is not None else ""
-        )
-        power = f"{result.killed} of {result.mutants} broken versions told apart{theirs}"
+        left = len(result.findings) - _FINDINGS
+        rest = f"<li>and {left} {JSON}</li>" if left > 0 else ""
+        told.append(f'<ul class="list">{listed}{rest}</ul>')
+    power = ""
+    if result.mutants is not None and result.ending is Ending.JUDGED:
+        power = f"{result.killed} of {result.mutants} broken versions told apart"
+        if result.theirs_killed is not None:
+            power += f"; the benchmark's: {result.theirs_killed}"
     facts = [
         ("candidate", item.candidate),
         ("problem", item.problem),
@@ -198,28 +193,23 @@ def _body(result: AuditResult, runs: str) -> str:
         ("run", result.run),
         ("tries", str(result.attempts) if result.attempts > 1 else ""),
     ]
-    listed = "".join(
-        f"<dt>{name}</dt><dd>{html_text(one_line(value, limit=300))}</dd>"
-        for name, value in facts
-        if value
-    )
     if runs and result.run:
-        rows.append(
-            f'<p><a href="{html_text(runs + quote(one_line(result.run)))}">The whole report</a></p>'
-        )
-    return f'<div class="body">{"".join(rows)}<dl class="rows">{listed}</dl></div>'
+        place = html_text(runs + quote(one_line(result.run)))
+        told.append(f'<p><a href="{place}">The whole report</a></p>')
+    told.append(rows((name, one_line(value, limit=300)) for name, value in facts))
+    return f'<div class="body">{"".join(told)}</div>'
 
 
 def _finding(finding: AuditFinding) -> str:
     kind = {FindingClass.WRONG: "bad", FindingClass.UNSAFE: "mid", FindingClass.ADVICE: "calm"}
     share = f" <b>{html_text(words.times(finding.share))}</b>" if finding.share is not None else ""
     chips = "".join(
-        f'<span class="chip">{html_text(one_line(class_name(name), limit=80))}</span>'
+        f'<span class="chip">{text(class_name(name), limit=80)}</span>'
         for name in finding.classes[:8]
     )
     replay = code_block(one_line(finding.reproduce), wrap=True) if finding.reproduce else ""
     return (
         f'<li class="{kind[finding.finding_class]}"><span class="pill">'
-        f"{html_text(one_line(finding.code, limit=20))} {finding.finding_class.value}</span> "
-        f"{chips}{html_text(one_line(finding.message))}{share}{replay}</li>"
+        f"{text(finding.code, limit=20)} {finding.finding_class.value}</span> "
+        f"{chips}{text(finding.message)}{share}{replay}</li>"
     )

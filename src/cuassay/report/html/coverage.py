@@ -6,6 +6,7 @@ from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.clean import html_text, one_line
 from cuassay.report.html.drawings import size_map
+from cuassay.report.html.parts import bullets, folded, more, section
 
 _AXES = 40
 _VALUES = 200  # sizes of one axis in the page; the JSON document has all
@@ -15,13 +16,11 @@ def coverage_section(verdict: Verdict) -> str:
     """Return the section, or nothing for a problem without axes that vary."""
     if not verdict.coverage:
         return ""
-    parts = []
+    axes = []
     for axis in verdict.coverage[:_AXES]:
         # One axis: its sizes in short, and all of them with the checks folded away.
         line = html_text(words.coverage_line(axis))
-        if not axis.values:
-            parts.append(f"<li>{line}</li>")
-        else:
+        if axis.values:
             listed = ", ".join(str(value) for value in axis.values[:_VALUES])
             cut = len(axis.values) - _VALUES
             every = f"{listed}{f' and {cut} more' if cut > 0 else ''}"
@@ -29,18 +28,11 @@ def coverage_section(verdict: Verdict) -> str:
                 f"{one_line(code, limit=20)} {count}"
                 for code, count in list(axis.checks.items())[:_AXES]
             )
-            parts.append(
-                f"<li><details><summary>{line}</summary><p>{html_text(every)}</p>"
-                f'<p class="key">sizes by check: {html_text(checks)}</p></details></li>'
-            )
-    body = "".join(parts)
-    more = len(verdict.coverage) - _AXES
-    rest = f'<p class="key">and {more} more axes, all in the JSON report</p>' if more > 0 else ""
-    told = "".join(f"<li>{html_text(line)}</li>" for line in words.scope_told(verdict))
-    scope = f'<ul class="list">{told}</ul>' if told else ""
-    plot = size_map(verdict.tried_sizes)
-    drawn = f'<figure class="plot">{plot}</figure>' if plot else ""
-    return (
-        "<section><h2>How far the trial looked</h2>"
-        f'<div class="card">{scope}{drawn}<ul class="list">{body}</ul>{rest}</div></section>'
-    )
+            key = f'<p class="key">sizes by check: {html_text(checks)}</p>'
+            line = folded(line, f"<p>{html_text(every)}</p>{key}")
+        axes.append(line)
+    scope = bullets(map(html_text, words.scope_told(verdict)))
+    picture = size_map(verdict.tried_sizes)
+    drawn = f'<figure class="plot">{picture}</figure>' if picture else ""
+    rest = more(len(verdict.coverage) - _AXES, "more axes, all in the JSON report")
+    return section("How far the trial looked", f"{scope}{drawn}{bullets(axes)}{rest}")

@@ -19,6 +19,7 @@ from cuassay.report import words
 from cuassay.report.clean import html_text, one_line
 from cuassay.report.html.finding import finding_card
 from cuassay.report.html.page import page
+from cuassay.report.html.parts import facts, more, section, text
 from cuassay.report.html.style import CSS, SCRIPT
 from cuassay.report.html.verdict import check_table
 
@@ -39,22 +40,13 @@ def render(events: Iterable[Event], *, silent_s: float = 0.0) -> str:
     silent = silent_s > SILENT_S
     word = "NO VERDICT" if stopped else "SILENT" if silent else "RUNNING"
     named = (started.problem, started.candidate) if started else ()
-    listed = "".join(f"<span>{html_text(one_line(text))}</span>" for text in named)
+    listed = "".join(f"<span>{text(name)}</span>" for name in named)
     ended = [event.report for event in seen if isinstance(event, CheckFinished)]
-    if not ended:
-        checks = ""
-    else:
-        checks = f'<section><h2>Checks</h2><div class="card">{check_table(ended)}</div></section>'
     found: tuple[Finding, ...] = tuple(e.finding for e in seen if isinstance(e, FindingReported))
     telling, rest = words.grouped(found)
     ordered = (*telling, *rest)
-    if not ordered:
-        findings = ""
-    else:
-        cards = "".join(finding_card(f, pictures=False, text_bytes=2048) for f in ordered[:_CARDS])
-        more = len(ordered) - _CARDS
-        left = f'<p class="key">and {more} more</p>' if more > 0 else ""
-        findings = f"<section><h2>What was found so far</h2>{cards}{left}</section>"
+    cards = "".join(finding_card(f, pictures=False, text_bytes=2048) for f in ordered[:_CARDS])
+    cards += more(len(ordered) - _CARDS, "more")
     planned = next((len(event.checks) for event in seen if isinstance(event, EngineStarted)), 0)
     done = sum(isinstance(event, CheckFinished) for event in seen)
     why = one_line(stopped.message) if stopped else _now(seen)
@@ -62,18 +54,15 @@ def render(events: Iterable[Event], *, silent_s: float = 0.0) -> str:
     if word == "SILENT":
         why = f"nothing was written for {words.seconds(silent_s)}: it may have been killed. {why}"
     tone = "calm" if word == "RUNNING" else "mid"
-    body = "".join(
-        (
-            f'<div class="top"><b>cuassay</b>{listed}</div>',
-            (
-                f'<header class="card hero {tone}"><h1 class="word">{word}</h1>'
-                f'<p class="why">{html_text(why)}</p><dl class="facts"><div><dt>progress</dt>'
-                f"<dd>{count}</dd></div></dl></header>"
-            ),
-            findings,
-            checks,
-        )
+    body = (
+        f'<div class="top"><b>cuassay</b>{listed}</div>'
+        f'<header class="card hero {tone}"><h1 class="word">{word}</h1>'
+        f'<p class="why">{html_text(why)}</p>{facts([("progress", count)])}</header>'
     )
+    if ordered:
+        body += f"<section><h2>What was found so far</h2>{cards}</section>"
+    if ended:
+        body += section("Checks", check_table(ended))
     return page(
         title=f"{word}: {name}",
         body=body,
@@ -92,6 +81,6 @@ def _now(seen: tuple[Event, ...]) -> str:
                 return f"{one_line(code, limit=20)} {one_line(title, limit=120)}"
             case CaseFinished(code=code, label=label):
                 return f"{one_line(code, limit=20)}: {one_line(label, limit=120)} is done"
-            case Progress(text=text):
-                return one_line(text)
+            case Progress(text=said):
+                return one_line(said)
     return "it begins"

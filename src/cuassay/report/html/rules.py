@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from cuassay.model.outcome import Finding
 from cuassay.report.clean import html_text, one_line
-from cuassay.report.rules import Rule, Rules
+from cuassay.report.html.parts import plot, section
+from cuassay.report.rules import Rules
 
 _PAGES = 40
 
@@ -19,24 +20,18 @@ def rules_section(findings: Iterable[Finding], rules: Rules | None) -> str:
     pages = [rule for rule in map(rules, list(codes)[:_PAGES]) if rule.sections]
     if not pages:
         return ""
-    body = "".join(map(_page, pages))
-    return f'<section><h2>What these checks look for</h2><div class="card">{body}</div></section>'
+    body = ""
+    for rule in pages:  # `cuassay explain` prints the same text
+        told = "".join(plot(html_text(heading), _paragraphs(t)) for heading, t in rule.sections)
+        title = html_text(f"{rule.code}: {rule.title}")
+        place = html_text(rule_anchor(rule.code))
+        body += f'<details id="{place}"><summary>{title}</summary>{told}</details>'
+    return section("What these checks look for", body)
 
 
 def rule_anchor(code: str) -> str:
     """Return the id of a check's page in the report."""
     return f"rule-{one_line(code, limit=20)}"
-
-
-def _page(rule: Rule) -> str:
-    """Return one page: `cuassay explain` prints the same text."""
-    parts = "".join(
-        f'<div class="plot"><h3>{html_text(heading)}</h3>{_paragraphs(text)}</div>'
-        for heading, text in rule.sections
-    )
-    title = html_text(f"{rule.code}: {rule.title}")
-    place = html_text(rule_anchor(rule.code))
-    return f'<details id="{place}"><summary>{title}</summary>{parts}</details>'
 
 
 def _paragraphs(text: str) -> str:

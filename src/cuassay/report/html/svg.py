@@ -183,11 +183,13 @@ def growth_plot(growth: Growth) -> str:
         )
     axis = one_line(growth.axis, limit=40)
     bottom, right = _PLOT_HEIGHT - _BOTTOM, _PLOT_WIDTH - _RIGHT
-    parts = [
-        f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_percent_tick(power)}</text>'
-        for power, y in _ticks(scale.y_low, scale.y_high, scale.y)
-    ]
+    parts = []
+    for power, y in _ticks(scale.y_low, scale.y_high, scale.y):
+        tick = f"{words.number(10.0 ** (power + 2))} %" if -6 <= power <= 2 else f"1e{power}"
+        parts.append(
+            f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tick}</text>'
+        )
     parts += [
         f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{bottom}"/>'
         f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{_length_tick(power)}</text>'
@@ -220,10 +222,6 @@ def _drawable(value: float) -> bool:
 def _ticks(low: int, high: int, place: Callable[[float], float]) -> list[tuple[int, float]]:
     step = max(1, math.ceil((high - low) / 6))
     return [(power, place(10.0**power)) for power in range(low, high + 1, step)]
-
-
-def _percent_tick(power: int) -> str:
-    return f"{words.number(10.0 ** (power + 2))} %" if -6 <= power <= 2 else f"1e{power}"
 
 
 def _length_tick(power: int) -> str:

@@ -17,8 +17,20 @@ from cuassay.report import words
 from cuassay.report.clean import html_text, one_line
 from cuassay.report.html.coverage import coverage_section
 from cuassay.report.html.drawings import timeline
-from cuassay.report.html.finding import code_block, finding_card, rows
+from cuassay.report.html.finding import finding_card
 from cuassay.report.html.page import page
+from cuassay.report.html.parts import (
+    bullets,
+    code_block,
+    counted,
+    facts,
+    folded,
+    more,
+    plot,
+    rows,
+    section,
+    text,
+)
 from cuassay.report.html.rules import rules_section
 from cuassay.report.html.source import SOURCE_CSS, excerpt, source_section
 from cuassay.report.html.style import CSS, SCRIPT
@@ -63,60 +75,54 @@ _OUTCOME_TONES = {
 
 def render(verdict: Verdict, *, rules: Rules | None = None) -> str:
     """Return the whole page, at most 300 kB long; `rules` adds the pages of the checks."""
-    text = ""
+    made = ""
+    top = (
+        f'<div class="top"><b>cuassay</b><span>{text(verdict.problem)}</span>'
+        f"<span>{text(verdict.candidate)}</span></div>"
+    )
+    telling, rest = words.grouped(words.identified(verdict))
+    findings = (*telling, *rest)
+    power = verdict.power
+    survivors = power.survivors[:40] if power is not None else ()
+    kept = bullets(text(name, limit=200) for name in survivors)
+    told = f"<p>{html_text(words.power_line(power))}.</p>"
+    fast = words.speed_line(verdict.speed)
+    left = bullets(map(html_text, words.not_checked(verdict)[:_ITEMS]))
     for detail in _DETAILS:
-        telling, rest = words.grouped(words.identified(verdict))
-        findings = (*telling, *rest)
-        title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
-        top = (
-            f'<div class="top"><b>cuassay</b><span>{html_text(one_line(verdict.problem))}</span>'
-            f"<span>{html_text(one_line(verdict.candidate))}</span></div>"
-        )
-        power = verdict.power
-        items = ""
-        if power is not None:
-            survivors = [one_line(name, limit=200) for name in power.survivors[:40]]
-            items = "".join(f"<li>{html_text(name)}</li>" for name in survivors)
-        told = html_text(words.power_line(power))
-        fast = words.speed_line(verdict.speed)
-        fast = (
-            f'<section><h2>Speed</h2><div class="card"><p>{html_text(fast)}.</p></div></section>'
-            if fast
-            else ""
-        )
-        kept = f'<div class="plot"><h3>Not told apart</h3><ul class="list">{items}</ul></div>'
-        body = "".join(
-            (
-                top,
-                _hero(verdict),
-                _sides(verdict),
-                _findings(verdict, findings, detail),
-                rules_section(findings, rules),
-                source_section(verdict),
-                _left_out(verdict),
-                coverage_section(verdict),
-                _checks(verdict),
-                "<section><h2>What these inputs can tell</h2>"
-                f'<div class="card"><p>{told}.</p>{kept if items else ""}</div></section>{fast}',
-                _origin(verdict),
-            )
-        )
         # Long texts and lists of the JSON document are cut so that the page stays small.
-        telling, rest = words.grouped(words.identified(verdict))
-        found = (*telling, *rest)[: detail.cards]
-        shown = document(verdict, findings=found)
-        island = _shortened(shown, text=min(detail.text, 1500), items=detail.items)
-        text = page(
-            title=title,
-            body=body,
+        shown = document(verdict, findings=findings[: detail.cards])
+        made = page(
+            title=f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}",
+            body="".join(
+                (
+                    top,
+                    _hero(verdict),
+                    _sides(verdict),
+                    _findings(verdict, findings, detail),
+                    rules_section(findings, rules),
+                    source_section(verdict),
+                    section(
+                        "What was not checked",
+                        left or "<p>Nothing that this profile plans.</p>",
+                    ),
+                    coverage_section(verdict),
+                    _checks(verdict),
+                    section(
+                        "What these inputs can tell",
+                        told + (plot("Not told apart", kept) if kept else ""),
+                    ),
+                    section("Speed", f"<p>{html_text(fast)}.</p>") if fast else "",
+                    _origin(verdict),
+                )
+            ),
             css=CSS + SOURCE_CSS,
             script=SCRIPT,
-            island=island,
+            island=_shortened(shown, text=min(detail.text, 1500), items=detail.items),
             name="verdict",
         )
-        if len(text.encode()) < LIMIT_BYTES:
+        if len(made.encode()) < LIMIT_BYTES:
             break
-    return text
+    return made
 
 
 def _shortened(value: Any, *, text: int, items: int) -> Any:
@@ -133,29 +139,16 @@ def _shortened(value: Any, *, text: int, items: int) -> Any:
 
 
 def _hero(verdict: Verdict) -> str:
-    facts = [
+    told = [
         ("profile", verdict.profile.value),
         ("device", one_line(verdict.environment.get("device", "") or verdict.device)),
         ("truth", one_line(verdict.truth)),
         ("time", words.seconds(verdict.timing.total_s)),
     ]
-    listed = "".join(
-        f"<div><dt>{name}</dt><dd>{html_text(value)}</dd></div>" for name, value in facts if value
-    )
-    conditions = "".join(
-        f"<li>{html_text(one_line(text))}</li>" for text in verdict.conditions[:_ITEMS]
-    )
+    conditions = bullets(map(text, verdict.conditions[:_ITEMS]))
     title = "Accepted as long as" if verdict.passed else "Would also have to hold"
-    binding = (
-        f'<div class="plot"><h3>{title}</h3><ul class="list">{conditions}</ul></div>'
-        if conditions
-        else ""
-    )
-    causes = words.diagnosed(verdict)
-    if not causes:
-        first_command = ""
-    else:
-        first = causes[0]
+    first_command = ""
+    for first in words.diagnosed(verdict)[:1]:
         found = next((f for f in words.identified(verdict) if f.id in first.findings), None)
         parts = []
         if first.line is not None:
@@ -173,8 +166,8 @@ def _hero(verdict: Verdict) -> str:
     return (
         f'<header class="card hero {_VERDICT_TONES[verdict.decision]}">'
         f'<h1 class="word">{verdict.decision.value}</h1>'
-        f'<p class="why">{html_text(one_line(verdict.reason))}</p>'
-        f'<dl class="facts">{listed}</dl>{first_command}{binding}</header>'
+        f'<p class="why">{text(verdict.reason)}</p>'
+        f"{facts(told)}{first_command}{plot(title, conditions) if conditions else ''}</header>"
     )
 
 
@@ -206,88 +199,66 @@ def _findings(verdict: Verdict, findings: tuple[Finding, ...], detail: _Detail) 
         own = [finding for finding in left if finding.id in made.findings]
         left = [finding for finding in left if finding.id not in made.findings]
         groups.append(_cause_card(number, made, own, verdict, detail))
-    cards = "".join(
-        finding_card(finding, pictures=False, text_bytes=detail.text) for finding in left
-    )
-    more = len(findings) - detail.cards
-    rest = f'<p class="key">and {more} more, all in the JSON report</p>' if more > 0 else ""
+    cards = _cards(left, detail)
+    rest = more(len(findings) - detail.cards)
     title = "Causes" if groups else "Findings"
     others = f"<h2>Other findings</h2>{cards}" if groups and cards else cards
     return f"<section><h2>{title}</h2>{''.join(groups)}{others}{rest}</section>"
 
 
+def _cards(findings: list[Finding], detail: _Detail, *, pictures: bool = False) -> str:
+    return "".join(finding_card(one, pictures=pictures, text_bytes=detail.text) for one in findings)
+
+
 def _cause_card(
     number: int, made: Diagnosis, own: list[Finding], verdict: Verdict, detail: _Detail
 ) -> str:
-    shown = own[:1]
-    folded = own[1:]
-    first = "".join(
-        finding_card(finding, pictures=detail.pictures > 0, text_bytes=detail.text)
-        for finding in shown
-    )
-    others = ""
-    if folded:
-        cards = "".join(
-            finding_card(finding, pictures=False, text_bytes=detail.text) for finding in folded
-        )
-        noun = "finding" if len(folded) == 1 else "findings"
-        others = (
-            f"<details><summary>{len(folded)} more {noun} of this cause</summary>{cards}</details>"
-        )
-    line = ""
-    if number > 1 and made.line is not None:
-        line = f'<div class="plot">{excerpt(made.line, verdict.sources)}</div>'
-    remedy = f'<p class="key">To do: {html_text(made.remedy)}.</p>' if number > 1 else ""
+    others = line = remedy = ""
+    if len(own) > 1:
+        summary = f"{counted(len(own) - 1, 'more finding')} of this cause"
+        others = folded(summary, _cards(own[1:], detail))
+    if number > 1:
+        remedy = f'<p class="key">To do: {html_text(made.remedy)}.</p>'
+        if made.line is not None:
+            line = f'<div class="plot">{excerpt(made.line, verdict.sources)}</div>'
     return (
         f'<div class="card cause bad"><h3>Cause {number}</h3>'
-        f'<p class="message">{html_text(one_line(made.words))}</p>'
-        f"{line}{remedy}{first}{others}</div>"
+        f'<p class="message">{text(made.words)}</p>{line}{remedy}'
+        f"{_cards(own[:1], detail, pictures=detail.pictures > 0)}{others}</div>"
     )
-
-
-def _left_out(verdict: Verdict) -> str:
-    every = words.not_checked(verdict)
-    items = "".join(f"<li>{html_text(text)}</li>" for text in every[:_ITEMS])
-    text = f'<ul class="list">{items}</ul>' if items else "<p>Nothing that this profile plans.</p>"
-    return f'<section><h2>What was not checked</h2><div class="card">{text}</div></section>'
 
 
 def _checks(verdict: Verdict) -> str:
     passed = [check for check in verdict.checks if words.outcome_word(check) == "passed"]
     other = [check for check in verdict.checks if words.outcome_word(check) != "passed"]
-    text = check_table(other) if other else ""
+    shown = check_table(other) if other else ""
     if passed:
-        noun = "check" if len(passed) == 1 else "checks"
-        listed = check_table(passed)
-        text += f"<details><summary>{len(passed)} {noun} passed</summary>{listed}</details>"
-    return f'<section><h2>Checks</h2><div class="card">{text}</div></section>'
+        shown += folded(f"{counted(len(passed), 'check')} passed", check_table(passed))
+    return section("Checks", shown)
 
 
 def check_table(checks: list[CheckReport]) -> str:
     """Return a table of checks with their outcomes."""
-    body = "".join(_row(check) for check in checks[:_ITEMS])
+    body = ""
+    for check in checks[:_ITEMS]:
+        word = words.outcome_word(check)
+        tone = "mid" if word == "failed" and words.only_condition(check) else _OUTCOME_TONES[word]
+        shown = "condition" if tone == "mid" and word == "failed" else word
+        shown = shown if words.applies(check) else "not applicable"
+        share = words.outcome_share(check)
+        reason = one_line(words.outcome_reason(check), limit=240) or (
+            words.times(share) if share is not None else ""
+        )
+        took = words.seconds(check.duration_s) if word != "skipped" else ""
+        body += (
+            f'<tr class="{tone}"><td class="mono">{text(check.code, limit=20)}</td>'
+            f'<td class="state">{shown}</td><td class="title">{text(check.title, limit=160)}</td>'
+            f'<td class="reason">{html_text(reason)}</td><td class="num">{took}</td></tr>'
+        )
     return (
         '<div class="scroll"><table class="checks"><tr class="head-row"><th>Check</th>'
         '<th>Outcome</th><th></th><th>Why</th><th class="num">Time</th></tr>'
         f"{body}</table></div>"
-    )
-
-
-def _row(check: CheckReport) -> str:
-    word = words.outcome_word(check)
-    tone = "mid" if word == "failed" and words.only_condition(check) else _OUTCOME_TONES[word]
-    shown = "condition" if tone == "mid" and word == "failed" else word
-    shown = shown if words.applies(check) else "not applicable"
-    share = words.outcome_share(check)
-    reason = one_line(words.outcome_reason(check), limit=240) or (
-        words.times(share) if share is not None else ""
-    )
-    took = words.seconds(check.duration_s) if word != "skipped" else ""
-    return (
-        f'<tr class="{tone}"><td class="mono">{html_text(one_line(check.code, limit=20))}</td>'
-        f'<td class="state">{shown}</td>'
-        f'<td class="title">{html_text(one_line(check.title, limit=160))}</td>'
-        f'<td class="reason">{html_text(reason)}</td><td class="num">{took}</td></tr>'
     )
 
 
@@ -313,18 +284,18 @@ def _origin(verdict: Verdict) -> str:
         ("run", one_line(verdict.run)),
     ]
     origin += [("assumed", one_line(note)) for note in verdict.notes[:20]]
-    plot = timeline(verdict.timeline)
+    picture = timeline(verdict.timeline)
     drawn = (
-        f'<figure class="plot"><h3>Who worked when</h3>{plot}<figcaption>Before the first check '
+        f'<figure class="plot"><h3>Who worked when</h3>{picture}<figcaption>Before the first check '
         "the judge starts and loads torch.</figcaption></figure>"
-        if plot
+        if picture
         else ""
     )
     environment = list(verdict.environment.items())[:_ITEMS]
     origin += [(one_line(n, limit=60), one_line(v, limit=160)) for n, v in environment]
+    body = f'{time_bar(parts)}<div class="key">{key}</div>{drawn}{rows(origin)}'
     return (
-        f'<section><h2>Time and origin</h2><div class="card">{time_bar(parts)}'
-        f'<div class="key">{key}</div>{drawn}{rows(origin)}</div></section>'
+        f"{section('Time and origin', body)}"
         "<footer>Made by cuassay. A verdict holds for this source, this toolchain and this "
         "device; it shows the presence of faults, never their absence. The same data as JSON is "
         "in the script element with the id verdict.</footer>"

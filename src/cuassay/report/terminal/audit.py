@@ -35,13 +35,9 @@ def plan_lines(items: Sequence[AuditItem], *, left_out: int) -> Iterator[str]:
 
 def oddity_lines(oddities: Sequence[Oddity]) -> Iterator[str]:
     """Yield what was passed over, and why."""
-    if not oddities:
-        return
-    yield f"Passed over ({len(oddities)})"
-    for oddity in oddities[:_ROWS]:
-        place = f"{one_line(oddity.path, limit=200)}: " if oddity.path else ""
-        yield f"  {place}{one_line(oddity.message, limit=300)}"
-    yield from _more(len(oddities) - _ROWS)
+    places = (f"{one_line(one.path, limit=200)}: " if one.path else "" for one in oddities)
+    told = (one_line(one.message, limit=300) for one in oddities)
+    yield from _listed("Passed over", [f"{a}{b}" for a, b in zip(places, told, strict=True)])
 
 
 def result_line(result: AuditResult, done: int, total: int) -> str:
@@ -95,14 +91,32 @@ def lines(audit: Audit) -> Iterator[str]:
                 f"It rejects {totals.theirs_rejected_accepted} that are ACCEPTED here "
                 "(within what is achievable, outside its tolerance)."
             )
+    causes = [
+        (c.code, one_line(c.title, limit=60), str(c.candidates), str(c.theirs_accepted))
+        for c in tables.causes(audit)
+    ]
+    survivors, undecided = [], []
+    for result in audit.results:
+        who = one_line(f"{result.item.problem_name} / {result.item.candidate_name}", limit=80)
+        if result.verdict is Decision.ACCEPTED:
+            keys = ", ".join(dict.fromkeys(c.partition(":")[0] for c in result.conditions))
+            survivors.append(who + (f"  if {one_line(keys, limit=_REASON)}" if keys else ""))
+        elif result.verdict is not Decision.REJECTED:
+            word = "" if result.verdict else f"{result.ending.value}: "
+            undecided.append(f"{who}  {word}{one_line(result.reason, limit=_REASON)}")
     for block in (
         _groups("Operator families, those that fail most first", tables.by_family(audit)),
-        _causes(audit),
+        _table(
+            "Why kernels are rejected",
+            ("check", "", "kernels", "accepted by the benchmark"),
+            causes,
+            right=(2, 3),
+        ),
         _cells(audit),
         _groups("Authors and models", tables.by_author(audit)),
         _leaderboard(audit),
-        _survivors(audit),
-        _undecided(audit),
+        _listed("Survivors", survivors),
+        _listed("Without a decision", undecided),
         oddity_lines(audit.oddities),
     ):
         found = list(block)
@@ -183,7 +197,6 @@ def short_line(audit: Audit) -> str:
 def _groups(title: str, groups: Sequence[tables.CandidateGroup]) -> Iterator[str]:
     if len(groups) < 2 and all(group.name in ("unknown", "other") for group in groups):
         return
-    yield title
     rows = [
         (
             one_line(group.name, limit=_NAME),
@@ -194,24 +207,10 @@ def _groups(title: str, groups: Sequence[tables.CandidateGroup]) -> Iterator[str
             "-" if group.rejected_share is None else f"{group.rejected_share:.0%}",
             f"{group.theirs_accepted_rejected} of {group.theirs_accepted}",
         )
-        for group in groups[:_ROWS]
+        for group in groups
     ]
     heads = ("", "kernels", "accepted", "rejected", "inconcl.", "share", "rejected of theirs")
-    yield from _columns(heads, rows, right=range(1, 7))
-    yield from _more(len(groups) - _ROWS)
-
-
-def _causes(audit: Audit) -> Iterator[str]:
-    causes = tables.causes(audit)
-    if causes:
-        yield "Why kernels are rejected"
-        rows = [
-            (c.code, one_line(c.title, limit=60), str(c.candidates), str(c.theirs_accepted))
-            for c in causes[:_ROWS]
-        ]
-        heads = ("check", "", "kernels", "accepted by the benchmark")
-        yield from _columns(heads, rows, right=(2, 3))
-        yield from _more(len(causes) - _ROWS)
+    yield from _table(title, heads, rows, right=range(1, 7))
 
 
 def _cells(audit: Audit) -> Iterator[str]:
@@ -240,7 +239,7 @@ def _leaderboard(audit: Audit) -> Iterator[str]:
     timed = any(place.speedup is not None for places in boards.values() for place in places)
     if not boards:
         return
-    yield "Leaderboard, correctness before speed" + ("" if timed else " (no speed was measured)")
+    title = "Leaderboard, correctness before speed" + ("" if timed else " (no speed was measured)")
     rows = []
     for problem, places in boards.items():
         for place in places[:3]:
@@ -258,40 +257,33 @@ def _leaderboard(audit: Audit) -> Iterator[str]:
                 )
             )
     heads = ("problem", "rank", "theirs", "candidate", "author", "verdict", "speed")
-    yield from _columns(heads, rows[: 3 * _ROWS], right=(1, 2, 6))
-    yield from _more(len(rows) - 3 * _ROWS)
-
-
-def _survivors(audit: Audit) -> Iterator[str]:
-    found = [r for r in audit.results if r.verdict is Decision.ACCEPTED]
-    if not found:
-        return
-    yield f"Survivors ({len(found)})"
-    for result in found[:_ROWS]:
-        keys = ", ".join(dict.fromkeys(c.partition(":")[0] for c in result.conditions))
-        condition = f"  if {one_line(keys, limit=_REASON)}" if keys else ""
-        yield f"  {_who(result)}{condition}"
-    yield from _more(len(found) - _ROWS)
-
-
-def _undecided(audit: Audit) -> Iterator[str]:
-    found = [r for r in audit.results if r.verdict not in (Decision.ACCEPTED, Decision.REJECTED)]
-    if not found:
-        return
-    yield f"Without a decision ({len(found)})"
-    for result in found[:_ROWS]:
-        word = "" if result.verdict else f"{result.ending.value}: "
-        yield f"  {_who(result)}  {word}{one_line(result.reason, limit=_REASON)}"
-    yield from _more(len(found) - _ROWS)
-
-
-def _who(result: AuditResult) -> str:
-    return one_line(f"{result.item.problem_name} / {result.item.candidate_name}", limit=80)
+    yield from _table(title, heads, rows, right=(1, 2, 6), most=3 * _ROWS)
 
 
 def _names(items: Sequence[AuditItem]) -> str:
     text = ", ".join(one_line(item.candidate_name, limit=30) for item in items[:4])
     return text + (f" and {len(items) - 4} more" if len(items) > 4 else "")
+
+
+def _listed(title: str, rows: Sequence[str]) -> Iterator[str]:
+    if rows:
+        yield f"{title} ({len(rows)})"
+        yield from (f"  {row}" for row in rows[:_ROWS])
+        yield from _more(len(rows) - _ROWS)
+
+
+def _table(
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Iterable[int],
+    most: int = _ROWS,
+) -> Iterator[str]:
+    if rows:
+        yield title
+        yield from _columns(heads, rows[:most], right=right)
+        yield from _more(len(rows) - most)
 
 
 def _more(count: int, *, what: str = "") -> Iterator[str]:

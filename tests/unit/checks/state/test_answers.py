@@ -117,3 +117,22 @@ def test_truth_has_not_moved_where_kernels_of_the_policy_may_round_both_to_one_n
     assert policy is not Precision.STRICT
     values["weight"] = 2.0
     assert truth_moved(trial, *cases)
+
+
+def test_truth_has_not_moved_where_another_choice_among_equals_is_right_in_both() -> None:
+    """Of 5 and 8, and of 2 and 8, a kernel that takes the last of equals takes 8."""
+    problem = load("zoo:frozen_batchnorm")
+    ties = {"whole": True, "none": False}
+
+    def trial_of(tied: str) -> Any:
+        def told(case: Case, *_: object) -> SimpleNamespace:
+            place = torch.tensor([1, 5 if case.label == "first" else 2])
+            mask = torch.tensor([False, ties[tied]])
+            one = SimpleNamespace(value=place, scale=None, ambiguous=mask if ties[tied] else None)
+            return SimpleNamespace(outputs=[one])
+
+        return SimpleNamespace(problem=problem, rough=told, truth=told)
+
+    first, second = Case(label="first", axes={}), Case(label="second", axes={})
+    assert truth_moved(trial_of("none"), first, second)
+    assert not truth_moved(trial_of("whole"), first, second)

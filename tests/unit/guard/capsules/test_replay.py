@@ -17,7 +17,7 @@ from cuassay.model.device import CPU
 from cuassay_guard.capsules import evidence
 from cuassay_guard.capsules.replay import opened, replayed
 from cuassay_guard.capsules.shrink import shrunk
-from cuassay_guard.cli.capsule import _print
+from cuassay_guard.cli.capsule import _lines
 from cuassay_guard.config import CapsulePolicy
 from cuassay_guard.trusted import Where
 from tests.support.guards import QUIET, inputs, rmsnorm, row_wrong
@@ -114,22 +114,18 @@ def test_replay_shows_it_again_and_shrinks_it(
     assert document["shrunk_shapes"] == [[6, 17], [17]]
     again, _ = evidence.read_capsule(Path(document["shrunk"]))
     assert again.violation.kernel == "row_wrong"
-    _print(document, quiet=False)
-    text = capsys.readouterr().out
+    text = "\n".join(_lines(document))
     assert "smaller: [32, 64] to [6, 17], [64] to [17]" in text
     assert "It shows again (call 1): out" in text
 
 
-def test_replay_of_a_repaired_kernel_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_replay_of_a_repaired_kernel_says_so(tmp_path: Path) -> None:
     path = _capsule(tmp_path)
     repaired = tmp_path / "statistics.py"  # the name of another module: this very file counts
     repaired.write_text("from tests.support.guards import honest as norm\n")
     document = replayed(path, kernel=f"{repaired}:norm", device=CPU, shrink=True)
     assert not document["shows"]
-    _print(document, quiet=True)
-    assert capsys.readouterr().out == "It does not show again in 8 calls.\n"
+    assert list(_lines(document))[-1] == "It does not show again in 8 calls."
 
 
 def test_replay_says_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from cuassay.model.device import CPU
 from cuassay.model.loop import LoopSettings
 from cuassay.model.verdict import Decision
 from cuassay_loops import sites
-from cuassay_loops.infer import inference, lengthening
+from cuassay_loops.infer import lengthening
 from cuassay_loops.infer.decoding import LogitTally, forced, same_bits
 from cuassay_loops.infer.inference import infer
 from cuassay_loops.infer.paged import exact_logits, prefill
@@ -136,7 +136,16 @@ def test_long_contexts_show_what_short_ones_do_not() -> None:
 )
 def test_mistakes_are_said(job: LoopSettings, site: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        inference._check(job, sites.find_site(site))
+        infer(
+            job,
+            site=sites.find_site(site),
+            kernel=loops.zoo_kernel("rmsnorm", "eps_outside_root", folder="twins"),
+            preset=loops.MICRO,
+            device=CPU,
+            digest="",
+            seed=4,
+            say=lambda text: None,
+        )
 
 
 def test_the_report_is_told_in_every_form(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from cuassay.model.loop import LoopSettings, Start
 from cuassay.model.verdict import Decision, Profile
 from cuassay_loops import presets, sites, states
 from cuassay_loops.blame import config as blame_config
-from cuassay_loops.infer import inference
+from cuassay_loops.infer.inference import infer
 from cuassay_loops.kernels import local_kernel
 from cuassay_loops.model.operators import SiteMode
 from cuassay_loops.results import Cell
@@ -126,7 +126,16 @@ def test_the_site_names_the_optimizer(tmp_path: Path) -> None:
     cells = list(matrix._cells(wanted, "cpu", optimizer=site.optimizer))
     assert {cell.optimizer for cell in cells} == {"adamw"}
     with pytest.raises(UsageError, match="use `cuassay loop train --site adamw_step`"):
-        inference._check(LoopSettings(site=site.name), site)
+        infer(
+            LoopSettings(site=site.name),
+            site=site,
+            kernel=local_kernel(faults.OPTIMIZERS[0][2], loops.problem(site.name)),
+            preset=loops.MICRO,
+            device=CPU,
+            digest="",
+            seed=4,
+            say=lambda text: None,
+        )
 
 
 def test_blame_refuses_an_optimizer_s_step(tmp_path: Path) -> None:

@@ -75,6 +75,17 @@ def test_each_run_is_the_run_by_itself(reference: Callable[[Tensor], Tensor]) ->
         torch.testing.assert_close(one, alone, rtol=1e-15, atol=0)
 
 
+def test_a_copy_into_a_part_is_made_for_all_runs_at_once() -> None:
+    """torch has no batching rule for `copy`: it would make one after the other, with a warning."""
+    functorch: Any = torch._C._functorch
+    functorch._set_vmap_fallback_enabled(False)
+    try:
+        (found,) = lift_together(_writes, [_X], 3, hook=_Scaled(*_FACTORS))
+    finally:
+        functorch._set_vmap_fallback_enabled(True)
+    assert found.shape == (3, 3, 4)
+
+
 def test_what_differs_in_no_run_is_given_once_for_each() -> None:
     found = lift_together(lambda x: (x * 2.0, x.double()), [_X], 3, hook=_Scaled(*_FACTORS))
     assert [one.shape for one in found] == [(3, 3, 4), (3, 3, 4)]

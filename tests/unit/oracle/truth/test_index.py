@@ -126,6 +126,33 @@ def test_a_wrong_shape_is_wrong_on_an_ill_conditioned_output_too() -> None:
     assert compare(torch.zeros(3, 2, dtype=torch.int64), chosen).mismatch
 
 
+def test_what_flips_may_be_any_of_its_numbers_and_never_none() -> None:
+    values = normal(32, 8)
+
+    def first_two(logits: Tensor, values: Tensor) -> Tensor:
+        return values.gather(1, torch.topk(logits, 2).indices)
+
+    truth = whole(first_two, [torch.zeros(32, 8), values], spec("float32", "m", "k", name="w"))
+    (output,) = truth.outputs
+    assert "flips" in output.ill_conditioned
+    assert output.settled
+    assert compare(values[:, -2:].contiguous(), output).undecided
+    for number in (float("nan"), float("inf")):
+        got = values[:, -2:].clone()
+        got[5, 1] = number
+        found = compare(got, output)
+        assert not found.passed
+        assert found.is_of_other_class
+        assert found.worst_index == (5, 1)
+
+
+def test_truth_is_not_settled_where_one_of_its_numbers_is_infinite() -> None:
+    x = normal(32, 8)
+    assert whole(torch.exp, [x], spec("float32", "m", "k", name="y")).outputs[0].settled
+    x[3, 2] = float("inf")
+    assert not whole(torch.exp, [x], spec("float32", "m", "k", name="y")).outputs[0].settled
+
+
 def test_exact_ties_may_fall_either_way_but_only_among_equals() -> None:
     x = ties()
     truth = truth_of(lambda v: torch.topk(v, 3).indices, [x], "int64", "m", "k")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from cuassay.report.html.finding import code_block, finding_card, rows
+from cuassay.report.html.finding import finding_card
 from tests.support import samples
 
 
@@ -53,9 +53,3 @@ def test_text_of_a_candidate_is_escaped_and_cut() -> None:
     assert "<img" not in card
     assert "<i>" not in card
     assert len(card) < 12_000
-
-
-def test_empty_rows_are_left_out() -> None:
-    assert rows([("a", ""), ("b", "")]) == ""
-    assert rows([("a", "1 < 2"), ("b", "")]) == '<dl class="rows"><dt>a</dt><dd>1 &lt; 2</dd></dl>'
-    assert code_block("<", wrap=True) == '<div class="code"><pre class="wrap">&lt;</pre></div>'

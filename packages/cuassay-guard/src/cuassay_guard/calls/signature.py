@@ -36,11 +36,7 @@ def key_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Hashable:
 Memo = tuple[Callable[..., bool], int, int, tuple[type, ...], tuple[str, ...]]
 
 
-def _never(*arguments: Any) -> bool:
-    return False
-
-
-NO_MEMO: Memo = (_never, -1, 0, (), ())  # fits no call
+NO_MEMO: Memo = (lambda *arguments: False, -1, 0, (), ())  # fits no call
 
 
 def memo_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Memo:

@@ -66,16 +66,12 @@ def replay_capsule(
     if as_json:
         emit_json(document)
     else:
-        _print(document, quiet=quiet)
+        from cuassay.report.clean import one_line
+
+        lines = list(_lines(document))
+        for line in lines[-1:] if quiet else lines:
+            click.echo(one_line(line, limit=2000))
     return int(document["exit_code"])
-
-
-def _print(document: Mapping[str, Any], *, quiet: bool) -> None:
-    from cuassay.report.clean import one_line
-
-    lines = list(_lines(document))
-    for line in lines[-1:] if quiet else lines:
-        click.echo(one_line(line, limit=2000))
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:

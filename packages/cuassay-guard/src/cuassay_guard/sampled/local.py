@@ -63,7 +63,10 @@ def _widest(
     for wide in (torch.float64, torch.float32):
         given = [t.to(wide) if t.dtype in _FLOATS else t for t in tensors]
         found = _attempt(run, given, specs)
-        if found is not None and all(map(_as_finite, found, written)):
+        if found is not None and all(  # a wider run of another kind is no truth
+            wider.shape == one.shape and wider.is_floating_point() == one.is_floating_point()
+            for wider, one in zip(found, written, strict=False)
+        ):
             return found, str(wide).removeprefix("torch.")
     return written, "nothing (it takes no wider ones)"
 
@@ -80,11 +83,6 @@ def _attempt(
         raise
     except Exception:  # a custom operator need not know other dtypes
         return None
-
-
-def _as_finite(wide: Tensor, written: Tensor) -> bool:
-    """Whether a wider run is of the same kind: one that wandered off is no truth."""
-    return wide.shape == written.shape and wide.is_floating_point() == written.is_floating_point()
 
 
 def _checked(outputs: list[Tensor], specs: Sequence[TensorSpec]) -> list[Tensor]:

@@ -45,7 +45,17 @@ def infer(
     say: Callable[[str], None],
 ) -> InferReport:
     """Decode with the kernel beside trusted runs. Raises UsageError for a site of training."""
-    _check(wanted, site)
+    if site.phase in (Phase.BACKWARD, Phase.OPTIMIZER) or site.name in _FORWARD:
+        raise UsageError(
+            f"site '{site.name}' takes no part in inference: use "
+            f"`cuassay loop train --site {site.name}`"
+        )
+    if not 2 <= wanted.sequences <= 256:
+        raise UsageError(f"--sequences {wanted.sequences} is out of range; expected 2 to 256")
+    if not 20 <= wanted.tokens <= POSITIONS // 2:
+        raise UsageError(
+            f"--tokens {wanted.tokens} is out of range; expected 20 to {POSITIONS // 2}"
+        )
     work = _Inference(wanted, site, kernel, preset, device=device, seed=seed, say=say)
     return reported(
         work.run,
@@ -58,20 +68,6 @@ def infer(
         seed=work.seed,
         lengths=tuple(map(len, work.sequences)),
     )
-
-
-def _check(wanted: LoopSettings, site: Site) -> None:
-    if site.phase in (Phase.BACKWARD, Phase.OPTIMIZER) or site.name in _FORWARD:
-        raise UsageError(
-            f"site '{site.name}' takes no part in inference: use "
-            f"`cuassay loop train --site {site.name}`"
-        )
-    if not 2 <= wanted.sequences <= 256:
-        raise UsageError(f"--sequences {wanted.sequences} is out of range; expected 2 to 256")
-    if not 20 <= wanted.tokens <= POSITIONS // 2:
-        raise UsageError(
-            f"--tokens {wanted.tokens} is out of range; expected 20 to {POSITIONS // 2}"
-        )
 
 
 class _Inference:

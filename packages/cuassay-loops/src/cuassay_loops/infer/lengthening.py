@@ -50,7 +50,13 @@ def measure_lengths(
                 dim=dim,
                 seed=derive(seed, length, draw),
             )
-            errors.append(_errors(kernel, ops, values))
+            # Relative errors against unrounded arithmetic: kernel's and reference's
+            (truth,) = ops.wide("attention_decode", values)
+            (written,) = ops.as_written("attention_decode", values)
+            (own,) = kernel(values)
+            size = float(truth.double().norm())
+            found = [float((t.double() - truth.double()).norm()) / size for t in (own, written)]
+            errors.append((found[0] if math.isfinite(found[0]) else math.inf, found[1]))
         mean = [sum(column) / _DRAWS for column in zip(*errors, strict=True)]
         points.append(LengthPoint(length=length, error=mean[0], trusted=mean[1]))
         if all(mine > BAND * theirs or not math.isfinite(mine) for mine, theirs in errors):
@@ -90,16 +96,6 @@ def _case(
         positions.to(torch.int32).to(ops.device),
         1.0 / math.sqrt(dim),
     ]
-
-
-def _errors(kernel: Kernel, ops: Operators, values: Sequence[Value]) -> tuple[float, float]:
-    """Return relative errors against unrounded arithmetic: kernel's and reference's."""
-    (truth,) = ops.wide("attention_decode", values)
-    (written,) = ops.as_written("attention_decode", values)
-    (mine,) = kernel(values)
-    size = float(truth.double().norm())
-    found = [float((t.double() - truth.double()).norm()) / size for t in (mine, written)]
-    return (found[0] if math.isfinite(found[0]) else math.inf), found[1]
 
 
 def _slope(points: Sequence[tuple[int, float]]) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +75,13 @@ def sentences(count: int, encode: Encode, *, longest: int, seed: int) -> list[to
     Lengths range up to `longest` tokens, the first sentence is the longest.
     """
     # The docstrings of the standard library's modules, in sorted order.
-    texts = [text for path in _modules() if (text := _docstring(path))]
+    root = Path(sysconfig.get_path("stdlib"))
+    texts = [
+        text
+        for path in sorted(root.glob("*.py")) + sorted(root.glob("*/*.py"))
+        if not {"site-packages", "dist-packages", "test", "tests"} & set(path.parts)
+        and (text := _docstring(path))
+    ]
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed % 2**63))
     found: list[torch.Tensor] = []
     for index in order.tolist():
@@ -90,13 +95,6 @@ def sentences(count: int, encode: Encode, *, longest: int, seed: int) -> list[to
         f"the standard library's docstrings hold no {count} sentences of up to {longest} tokens; "
         "choose fewer --sequences or --tokens"
     )
-
-
-def _modules() -> Iterator[Path]:
-    root = Path(sysconfig.get_path("stdlib"))
-    for path in sorted(root.glob("*.py")) + sorted(root.glob("*/*.py")):
-        if not {"site-packages", "dist-packages", "test", "tests"} & set(path.parts):
-            yield path
 
 
 def _docstring(path: Path) -> str:

@@ -10,7 +10,7 @@ from cuassay.report.markdown import code as markdown_code
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
 from cuassay_loops.report.train_words import surroundings, table
-from cuassay_loops.results import Generation, InferReport
+from cuassay_loops.results import InferReport
 
 SCHEMA = "cuassay/infer/1"
 _HEADER = ("logits of", "mean KL", "worst KL", "top-1", "top-5", "perplexity")
@@ -63,18 +63,17 @@ def notes(report: InferReport) -> Iterator[str]:
         yield (
             f"error over length: slope {report.slope:+.2f}, reference {report.slope_trusted:+.2f}"
         )
-    yield from map(_generation, report.generations)
+    for told in report.generations:
+        kind, count = f"{told.kind} generation", told.tokens
+        if told.agreed == count:
+            yield f"{kind}: all {count} tokens as the trusted run's"
+        else:
+            yield (
+                f"{kind}: {told.agreed} of {count} tokens as the trusted run's; margin of the next "
+                f"{told.margin:.2g}"
+            )
     for text in report.advice:
         yield f"advice: {one_line(text)}"
-
-
-def _generation(told: Generation) -> str:
-    if told.agreed == told.tokens:
-        return f"{told.kind} generation: all {told.tokens} tokens as the trusted run's"
-    return (
-        f"{told.kind} generation: {told.agreed} of {told.tokens} tokens as the trusted run's; "
-        f"margin of the next {told.margin:.2g}"
-    )
 
 
 def lines(report: InferReport) -> Iterator[str]:

@@ -65,18 +65,19 @@ def page(report: TrainReport) -> str:
 def matrix(report: TrainReport) -> str:
     """Return the matrix as an HTML table, and what batches of duplicates said."""
     head = "".join(f"<th>{html_text(name)}</th>" for name in train_words.HEADER)
+    bad = ' class="bad"'
     body = "".join(
-        "<tr>" + "".join(_cell(text) for text in train_words.row(result)) + "</tr>"
+        "<tr>"
+        + "".join(
+            f"<td{bad if text.startswith(('LEFT', 'FAILED')) else ''}>{html_text(text)}</td>"
+            for text in train_words.row(result)
+        )
+        + "</tr>"
         for result in report.cells
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     told = (f"<li>{html_text(train_words.duplicates(probe))}</li>" for probe in report.duplicates)
     return f"{table}<ul>{''.join(told)}</ul>" if report.duplicates else table
-
-
-def _cell(text: str) -> str:
-    tone = ' class="bad"' if text.startswith(("LEFT", "FAILED")) else ""
-    return f"<td{tone}>{html_text(text)}</td>"
 
 
 def run_drawings(result: CellResult) -> str:

@@ -106,7 +106,7 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
     kernels = {
         name: expression
         for name, plain in symbols.items()
-        if (expression := _expression(plain, parted.kernels)) is not None
+        if (expression := _called(plain)).split("<", 1)[0] in parted.kernels
     }
     wanted = tuple(dict.fromkeys(one for one in kernels.values() if one.endswith(">")))
     try:
@@ -381,12 +381,6 @@ def _demangled(names: Sequence[str]) -> dict[str, str]:
         timeout=_TIMEOUT_S, check=True,
     )  # fmt: skip
     return dict(zip(names, done.stdout.splitlines(), strict=True))
-
-
-def _expression(plain: str, kernels: frozenset[str]) -> str | None:
-    """Return a demangled function of these names as an expression; None for other functions."""
-    expression = _called(plain)
-    return expression if expression.split("<", 1)[0] in kernels else None
 
 
 def _called(plain: str) -> str:

@@ -150,7 +150,10 @@ def compile_device(
             if not gone:
                 break
             left -= gone
-            text, wanted = _without(text, gone), ()
+            rows = text.split("\n")
+            for start, last in gone:
+                rows[start - 1 : last] = [""] * (min(last, len(rows)) - start + 1)
+            text, wanted = "\n".join(rows), ()
         else:
             if wanted == expressions:
                 return found
@@ -204,13 +207,6 @@ def _integers() -> dict[str, str]:
         for file in [one for one in files if one.is_file()][:1]:
             found[name] = file.read_text().replace("signed long long", "signed long")
     return found
-
-
-def _without(text: str, gone: Collection[tuple[int, int]]) -> str:
-    lines = text.split("\n")
-    for start, last in gone:
-        lines[start - 1 : last] = [""] * (min(last, len(lines)) - start + 1)
-    return "\n".join(lines)
 
 
 @cache

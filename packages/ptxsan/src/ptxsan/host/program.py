@@ -14,10 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ptxsan.errors import UsageError
 from ptxsan.findings import MachineFinding, Severity
@@ -195,21 +194,25 @@ def run_built(
         return ProgramReport(
             status=status,
             output=output.read_text(errors="replace"),
-            launches=tuple(_launch(row) for row in rows if "kernel" in row),
+            launches=tuple(
+                ProgramLaunch(
+                    kernel=row["kernel"],
+                    grid=tuple(row["grid"]),
+                    block=tuple(row["block"]),
+                    findings=tuple(map(MachineFinding.read, row["findings"])),
+                    inconclusive=row["inconclusive"],
+                    left_out=tuple(row["left_out"]),
+                    run_s=row["run_s"],
+                )
+                for row in rows
+                if "kernel" in row
+            ),
             host=tuple(MachineFinding.read(row["host"]) for row in rows if "host" in row),
             uncovered=tuple(dict.fromkeys(row["uncovered"] for row in rows if "uncovered" in row)),
             build_s=0.0,
             run_s=time.perf_counter() - started,
             timed_out=timed_out,
         )
-
-
-def _launch(row: Mapping[str, Any]) -> ProgramLaunch:
-    return ProgramLaunch(
-        kernel=row["kernel"], grid=tuple(row["grid"]), block=tuple(row["block"]),
-        findings=tuple(map(MachineFinding.read, row["findings"])),
-        inconclusive=row["inconclusive"], left_out=tuple(row["left_out"]), run_s=row["run_s"],
-    )  # fmt: skip
 
 
 def _serve(request: Path) -> int:

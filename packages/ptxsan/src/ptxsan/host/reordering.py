@@ -155,7 +155,13 @@ def _differences(
     overtaken: Sequence[Executed],
 ) -> Iterator[MachineFinding]:
     """Yield a note on memory that holds something else than in the order of the program."""
-    sums = any(_adds_floats(one.module, one.launch) for one in (later, *overtaken))
+    sums = any(
+        step.base in ("atom", "red")
+        and "add" in step.parts
+        and any(part.startswith(_FLOATS) for part in step.parts)
+        for one in (later, *overtaken)
+        for step in build(one.module, one.launch.kernel).body
+    )
     for name, now, before in left:
         places = np.flatnonzero(before != now)
         if not places.size:
@@ -170,12 +176,3 @@ def _differences(
             kind=Kind.UNORDERED, severity=Severity.NOTE, text=text, space="global",
             allocation=name, offset=int(places[0]), bytes=int(places.size),
         )  # fmt: skip
-
-
-def _adds_floats(module: Module, launch: Launch) -> bool:
-    return any(
-        one.base in ("atom", "red")
-        and "add" in one.parts
-        and any(part.startswith(_FLOATS) for part in one.parts)
-        for one in build(module, launch.kernel).body
-    )

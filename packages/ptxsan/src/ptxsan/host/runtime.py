@@ -10,7 +10,9 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -226,6 +228,35 @@ class _Symbol(ctypes.Structure):
 
 
 _HANDLER_FRAMES = 2  # the handler itself, and how the kernel called it
+_POINTER, _SIZE, _INT, _NUMBER = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
+_TEXT = ctypes.c_char_p
+# What native code calls, in the order of `Callbacks` of native/host_runtime.h.
+_ANSWERS: list[tuple[Any, Callable[..., Any]]] = []
+
+
+def _answers(
+    result: Any, *taken: Any, failing: int | None = None, alone: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the method below into the table of what native code calls, with its C types.
+
+    An exception is kept for who called the host code, which is given `failing` instead. Methods
+    that are not `alone` take the lock themselves, if they need it.
+    """
+
+    def enter(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(runtime: Runtime, *arguments: Any) -> Any:
+            try:
+                held: AbstractContextManager[Any] = runtime.lock if alone else nullcontext()
+                with held:
+                    return method(runtime, *arguments)
+            except BaseException as error:
+                runtime.failure = runtime.failure or error
+                return failing
+
+        _ANSWERS.append((ctypes.CFUNCTYPE(result, *taken), call))
+        return method
+
+    return enter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,35 +391,25 @@ class Runtime:
         self._executor, self._resumes, self._settles = executor, resumes, settles
         self._issued = 0
         self._arch = arch
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._code = ctypes.CDLL(str(library))
         self.peers = Peers(self._code, devices)
         self._functions: list[tuple[int, int, str, str]] = []  # start, end, name, PTX
         self._variables: list[tuple[int, int, str, str]] = []
         self._known_variables: dict[int, tuple[str, int]] = {}  # address: name, bytes
-        pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-        number, text = ctypes.c_uint64, ctypes.c_char_p
-        functions: tuple[tuple[Any, Callable[..., Any]], ...] = (
-            (ctypes.CFUNCTYPE(integer, ctypes.POINTER(_LaunchCall)), self._launch),
-            (ctypes.CFUNCTYPE(None, pointer, size, integer, number), self._allocated),
-            (ctypes.CFUNCTYPE(None, pointer, number, text, text, integer), self._freed),
-            (ctypes.CFUNCTYPE(None, ctypes.POINTER(_Transfer)), self._transferred),
-            (ctypes.CFUNCTYPE(None, integer, number, number), self._ordered),
-            (ctypes.CFUNCTYPE(None, integer, integer, text, text, integer), self._noted),
-            (ctypes.CFUNCTYPE(integer, pointer, ctypes.POINTER(integer), integer), self._sizes),
-            (ctypes.CFUNCTYPE(pointer, pointer, ctypes.POINTER(size)), self._symbol),
-            (ctypes.CFUNCTYPE(integer, pointer, ctypes.POINTER(integer)), self._attributes),
-            (ctypes.CFUNCTYPE(integer, pointer, integer, size), self._resident),
-            (ctypes.CFUNCTYPE(integer, ctypes.POINTER(Texels)), lambda t: executor.textured(t[0])),
-            (ctypes.CFUNCTYPE(None, ctypes.c_uint64), executor.untextured),
-            (ctypes.CFUNCTYPE(integer, number, integer), self._resume),
-            (ctypes.CFUNCTYPE(integer, number, integer), self._settle),
+        self._alive = [kind(partial(answer, self)) for kind, answer in _ANSWERS]
+        table = (_POINTER * len(_ANSWERS))(*(ctypes.cast(one, _POINTER) for one in self._alive))
+        chip = limits.chip(arch)
+        integers = _INT * 3
+        told = _Limits(  # of fewer multiprocessors than a chip has, to keep programs small
+            threads=limits.MOST_THREADS, block=integers(*limits.BLOCK_EXTENTS),
+            grid=integers(*limits.GRID_EXTENTS), shared=limits.DEFAULT_SHARED,
+            shared_optin=chip.shared, shared_multiprocessor=chip.multiprocessor_shared,
+            shared_reserved=chip.reserved_shared, registers=chip.registers,
+            threads_multiprocessor=chip.threads, blocks_multiprocessor=chip.blocks,
+            multiprocessors=multiprocessors, major=arch // 10, minor=arch % 10,
         )  # fmt: skip
-        self._alive = [kind(function) for kind, function in functions]
-        table = (pointer * len(functions))(*(ctypes.cast(one, pointer) for one in self._alive))
-        self._code.cuda_host_connect(
-            table, ctypes.byref(_limits(multiprocessors, arch)), int(strict)
-        )
+        self._code.cuda_host_connect(table, ctypes.byref(told), int(strict))
         if devices > 1:
             self._code.cuda_host_devices(devices)
 
@@ -404,18 +425,11 @@ class Runtime:
             ]
             found.sort()
         for start, end, name, ptx in self._variables:
-            if name in _MANAGED.findall(ptx):
-                self._adopt(start, end - start, name, ptx)
+            if name in _MANAGED.findall(ptx):  # the host's own is the device's too
+                memory = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
+                with suppress(MachineError):  # the first launch will say so
+                    adopt(self._executor.module(ptx), name, memory)
         return code
-
-    def _adopt(self, start: int, nbytes: int, name: str, ptx: str) -> None:
-        """Let a managed variable of the device be the host's own."""
-        try:
-            module = self._executor.module(ptx)
-        except MachineError:
-            return  # the first launch will say so
-        memory = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(start))
-        adopt(module, name, memory)
 
     @property
     def order(self) -> Order:
@@ -488,45 +502,9 @@ class Runtime:
         entry = self._executor.module(found[1]).functions.get(found[0])
         return None if entry is None or not entry.entry else (*found, entry)
 
+    @_answers(_INT, ctypes.POINTER(_LaunchCall), failing=LAUNCH_FAILURE)
     def _launch(self, called: Any) -> int:
-        with self._lock:
-            try:
-                return self._launched(called[0])
-            except BaseException as error:
-                self.failure = self.failure or error
-                return LAUNCH_FAILURE
-
-    def _resume(self, token: int, last: int) -> int:
-        with self._lock:
-            try:
-                assert self._resumes is not None
-                return self._resumes(token, last=bool(last))
-            except BaseException as error:
-                self.failure = self.failure or error
-                return LAUNCH_FAILURE
-
-    def _settle(self, what: int, how: int) -> int:
-        try:
-            assert self._settles is not None
-            device, last = self.peers.current(), not has_other_threads()
-            while True:
-                with self._lock:
-                    code, issued = self._settles(what, Settle(how), device, last=last), self._issued
-                if code != STILL:
-                    return code
-                until = time.monotonic() + _OTHERS_S
-                while self._issued == issued and time.monotonic() < until:
-                    time.sleep(_LOOK_S)
-                last = self._issued == issued
-        except BaseException as error:
-            self.failure = self.failure or error
-            return LAUNCH_FAILURE
-
-    def drain(self) -> None:
-        """Bring everything to its end that waits: nobody is left who could help it."""
-        self._code.cuda_host_drain()
-
-    def _launched(self, call: Any) -> int:
+        call = called[0]
         found = self._entry(call.function)
         if found is None:
             return INVALID_FUNCTION
@@ -563,84 +541,68 @@ class Runtime:
         )
         return self._executor.launch(replace(asked, arguments=values))
 
-    def _allowed(self, function: int, static_bytes: int) -> int:
-        """Return the dynamic shared memory that a launch of a kernel may have now, in bytes."""
-        place = bisect.bisect_right(self._functions, function, key=lambda row: row[0]) - 1
-        start = ctypes.c_void_p(self._functions[place][0])
-        asked = int(self._code.cuda_host_dynamic_shared(start))
-        return limits.default_dynamic_bytes(static_bytes) if asked == _NO_LIMIT else asked
+    @_answers(None, _POINTER, _SIZE, _INT, _NUMBER)
+    def _allocated(self, base: int, nbytes: int, kept: int, stream: int) -> None:
+        self._executor.allocated(base, nbytes, kept=Kept(kept), stream=stream)
 
+    @_answers(None, _POINTER, _NUMBER, _TEXT, _TEXT, _INT)
+    def _freed(self, base: int, stream: int, api: bytes, file: bytes | None, line: int) -> None:
+        place = _place(file, line)
+        where = f" at {place.file}:{place.line}" if place.line else ""
+        self._executor.freed(base, stream=stream, how=f"freed by {api.decode()}{where}")
+
+    @_answers(None, ctypes.POINTER(_Transfer))
+    def _transferred(self, transfer: Any) -> None:
+        one = transfer[0]
+        self._executor.moved(
+            Moved(
+                target=one.to, source=one.from_, width=one.width, rows=one.rows,
+                target_pitch=one.to_pitch, source_pitch=one.from_pitch, stream=one.stream,
+                api=one.api.decode(), place=_place(one.file, one.line),
+                to_host=bool(one.to_host), host_waits=bool(one.host_waits),
+            )
+        )  # fmt: skip
+
+    @_answers(None, _INT, _NUMBER, _NUMBER)
+    def _ordered(self, what: int, first: int, second: int) -> None:
+        kind = _Ordered(what)
+        for one in self.orders:
+            _put_in_order(one, kind, first, second)
+        if kind is _Ordered.HOST_FUNCTION:
+            self._executor.waited(first if second else 0)
+        elif kind in _HOST_WAITS:
+            self._executor.waited(None)
+
+    @_answers(None, _INT, _INT, _TEXT, _TEXT, _INT)
+    def _noted(self, what: int, error: int, text: bytes, file: bytes | None, line: int) -> None:
+        self._executor.noted(Noted(what), error, text.decode(), _place(file, line))
+
+    @_answers(_INT, _POINTER, ctypes.POINTER(_INT), _INT, failing=-1, alone=False)
     def _sizes(self, function: int, sizes: Any, most: int) -> int:
         """Give the bytes of a kernel's parameters; return how many there are, or -1."""
-        try:
-            found = self._entry(function)
-        except MachineError as error:
-            self.failure = self.failure or error
-            return -1
+        found = self._entry(function)
         if found is None or len(found[2].params) > most:
             return -1
         for index, one in enumerate(found[2].params):
             sizes[index] = max(1, one.count) * size_of(one.type)
         return len(found[2].params)
 
-    def _allocated(self, base: int, nbytes: int, kept: int, stream: int) -> None:
-        with self._lock:
-            self._executor.allocated(base, nbytes, kept=Kept(kept), stream=stream)
-
-    def _freed(self, base: int, stream: int, api: bytes, file: bytes | None, line: int) -> None:
-        place = _place(file, line)
-        where = f" at {place.file}:{place.line}" if place.line else ""
-        with self._lock:
-            self._executor.freed(base, stream=stream, how=f"freed by {api.decode()}{where}")
-
-    def _transferred(self, transfer: Any) -> None:
-        one = transfer[0]
-        with self._lock:
-            self._executor.moved(
-                Moved(
-                    target=one.to, source=one.from_, width=one.width, rows=one.rows,
-                    target_pitch=one.to_pitch, source_pitch=one.from_pitch, stream=one.stream,
-                    api=one.api.decode(), place=_place(one.file, one.line),
-                    to_host=bool(one.to_host), host_waits=bool(one.host_waits),
-                )
-            )  # fmt: skip
-
-    def _ordered(self, what: int, first: int, second: int) -> None:
-        kind = _Ordered(what)
-        with self._lock:
-            for one in self.orders:
-                _put_in_order(one, kind, first, second)
-            if kind is _Ordered.HOST_FUNCTION:
-                self._executor.waited(first if second else 0)
-            elif kind in _HOST_WAITS:
-                self._executor.waited(None)
-
-    def _noted(self, what: int, error: int, text: bytes, file: bytes | None, line: int) -> None:
-        with self._lock:
-            self._executor.noted(Noted(what), error, text.decode(), _place(file, line))
-
+    @_answers(_POINTER, _POINTER, ctypes.POINTER(_SIZE), alone=False)
     def _symbol(self, address: int, nbytes: Any) -> int | None:
-        try:
-            found = _holder(self._variables, address)
-            if found is None:
-                return None
-            name, ptx = found
-            module = self._executor.module(ptx)
-            memory = module_memory(module, build(module, module.entries[0]))[name]
-            nbytes[0] = memory.nbytes
-            address = int(memory.ctypes.data)
-            self._known_variables[address] = name, memory.nbytes
-            return address
-        except BaseException as error:
-            self.failure = self.failure or error
+        found = _holder(self._variables, address)
+        if found is None:
             return None
+        name, ptx = found
+        module = self._executor.module(ptx)
+        memory = module_memory(module, build(module, module.entries[0]))[name]
+        nbytes[0] = memory.nbytes
+        address = int(memory.ctypes.data)
+        self._known_variables[address] = name, memory.nbytes
+        return address
 
+    @_answers(_INT, _POINTER, ctypes.POINTER(_INT), failing=INVALID_FUNCTION, alone=False)
     def _attributes(self, function: int, values: Any) -> int:
-        try:
-            found = self._entry(function)
-        except MachineError as error:
-            self.failure = self.failure or error
-            return INVALID_FUNCTION
+        found = self._entry(function)
         if found is None:
             return INVALID_FUNCTION
         _, ptx, entry = found
@@ -652,12 +614,9 @@ class Runtime:
         values[6] = self._allowed(function, static)
         return SUCCESS
 
+    @_answers(_INT, _POINTER, _INT, _SIZE, failing=0, alone=False)
     def _resident(self, function: int, threads: int, dynamic: int) -> int:
-        try:
-            found = self._entry(function)
-        except MachineError as error:
-            self.failure = self.failure or error
-            return 0
+        found = self._entry(function)
         if found is None:
             return 0
         _, ptx, entry = found
@@ -667,19 +626,43 @@ class Runtime:
             most_threads=_most_threads(entry),
         )  # fmt: skip
 
+    @_answers(_INT, ctypes.POINTER(Texels), failing=INVALID_VALUE, alone=False)
+    def _textured(self, texels: Any) -> int:
+        return self._executor.textured(texels[0])
 
-def _limits(multiprocessors: int, arch: int) -> _Limits:
-    """Return the limits that the program is told; of fewer multiprocessors, to keep it small."""
-    chip = limits.chip(arch)
-    integers = ctypes.c_int * 3
-    return _Limits(
-        threads=limits.MOST_THREADS, block=integers(*limits.BLOCK_EXTENTS),
-        grid=integers(*limits.GRID_EXTENTS), shared=limits.DEFAULT_SHARED,
-        shared_optin=chip.shared, shared_multiprocessor=chip.multiprocessor_shared,
-        shared_reserved=chip.reserved_shared, registers=chip.registers,
-        threads_multiprocessor=chip.threads, blocks_multiprocessor=chip.blocks,
-        multiprocessors=multiprocessors, major=arch // 10, minor=arch % 10,
-    )  # fmt: skip
+    @_answers(None, _NUMBER, alone=False)
+    def _untextured(self, handle: int) -> None:
+        self._executor.untextured(handle)
+
+    @_answers(_INT, _NUMBER, _INT, failing=LAUNCH_FAILURE)
+    def _resume(self, token: int, last: int) -> int:
+        assert self._resumes is not None
+        return self._resumes(token, last=bool(last))
+
+    @_answers(_INT, _NUMBER, _INT, failing=LAUNCH_FAILURE, alone=False)
+    def _settle(self, what: int, how: int) -> int:
+        assert self._settles is not None
+        device, last = self.peers.current(), not has_other_threads()
+        while True:
+            with self.lock:
+                code, issued = self._settles(what, Settle(how), device, last=last), self._issued
+            if code != STILL:
+                return code
+            until = time.monotonic() + _OTHERS_S
+            while self._issued == issued and time.monotonic() < until:
+                time.sleep(_LOOK_S)
+            last = self._issued == issued
+
+    def drain(self) -> None:
+        """Bring everything to its end that waits: nobody is left who could help it."""
+        self._code.cuda_host_drain()
+
+    def _allowed(self, function: int, static_bytes: int) -> int:
+        """Return the dynamic shared memory that a launch of a kernel may have now, in bytes."""
+        place = bisect.bisect_right(self._functions, function, key=lambda row: row[0]) - 1
+        start = ctypes.c_void_p(self._functions[place][0])
+        asked = int(self._code.cuda_host_dynamic_shared(start))
+        return limits.default_dynamic_bytes(static_bytes) if asked == _NO_LIMIT else asked
 
 
 _HOST_WAITS = (_Ordered.HOST_WAITS_STREAM, _Ordered.HOST_WAITS_EVENT, _Ordered.HOST_WAITS_ALL)

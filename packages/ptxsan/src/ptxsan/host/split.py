@@ -17,7 +17,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -177,7 +177,11 @@ class _Scope:
                 if text == "operator":
                     place = self._operator(place, head)
                     continue
-            elif text == "=" and not self._compares(place):
+            elif (
+                text == "="
+                and self._text(place + 1) != "="
+                and (self._text(place - 1) not in ("=", "!", "<", ">"))
+            ):  # not part of a comparison, which types may hold
                 head.assigned = True
             elif text == ":" and head.opening is not None and not in_class_key(head):
                 head.initialisers = head.initialisers or place
@@ -206,10 +210,6 @@ class _Scope:
         last = min(place, end - 1)
         role = Role.CLASS if head.body is not None else Role.OTHER
         return self._made(role, first, last, head, head.body)
-
-    def _compares(self, place: int) -> bool:
-        """Whether a `=` is part of a comparison, which types may hold."""
-        return self._text(place + 1) == "=" or self._text(place - 1) in ("=", "!", "<", ">")
 
     def _declared(self, opening: int) -> str:
         """Return the name before a parenthesis if that may open a list of parameters."""
@@ -773,13 +773,3 @@ def _line_mark(directive: str) -> str | None:
     name = directive.split('"')[1] if '"' in directive else ""
     known = name and not name.startswith(("<", "/usr/")) and words[0] != "0"
     return f'#line {words[0]} "{name}"' if known else ""
-
-
-def renamed(words: Mapping[str, str]) -> Rename:
-    """Return a renaming of single names."""
-
-    def rename(tokens: Sequence[Token], index: int) -> str | None:
-        token = tokens[index]
-        return words.get(token.text) if token.kind is Kind.NAME else None
-
-    return rename

@@ -14,7 +14,6 @@ from ptxsan.prove.state import Path, Value, word
 from ptxsan.prove.terms import (
     FALSE,
     TRUE,
-    All,
     Atom,
     Choice,
     Eq,
@@ -28,7 +27,7 @@ from ptxsan.prove.terms import (
     of,
 )
 from ptxsan.prove.transfer import Step
-from ptxsan.syntax import Address, Immediate, Instruction, Register, Symbol, Vector
+from ptxsan.syntax import Address, Immediate, Instruction, Register, Vector
 
 _CASES = 8
 _COMPARED = 8  # earlier integers of rising ones that one is compared with
@@ -113,7 +112,8 @@ def _access(
     step: Step, place: Address, nbytes: int, what: str, space: str, *, most: Poly | None = None
 ) -> list[Access]:
     """Return an access at an address of a space, one for each allocation that it may be in."""
-    base = _address(step, place.base)
+    value = step.value(place.base)
+    base = value if isinstance(value, Poly) else of(step.unknown(64))
     found = []
     for path, address in _cases(step, base, step.path, 0):
         reached, address = step.thread.within(address + place.offset, space)
@@ -147,11 +147,6 @@ def _access(
             )
         )  # fmt: skip
     return found
-
-
-def _address(step: Step, base: Register | Symbol | Immediate) -> Poly:
-    found = step.value(base)
-    return found if isinstance(found, Poly) else of(step.unknown(64))
 
 
 def _cases(step: Step, address: Poly, path: Path, depth: int) -> list[tuple[Path, Poly]]:
@@ -326,8 +321,3 @@ def loaded_parameter(step: Step) -> dict[str, Value] | None:
         name: step.thread.parameter(allocation.name, start + place.offset + number * nbytes, nbytes)
         for number, name in enumerate(definitions(one))
     }
-
-
-def whole(goals: tuple[tuple[str, Formula], ...]) -> Formula:
-    """Return all goals as one formula."""
-    return All(tuple(formula for _, formula in goals))

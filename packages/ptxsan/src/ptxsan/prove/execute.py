@@ -352,8 +352,9 @@ class Execution:
             kept = self._keeping(guesses, counter, held, back)
             if not wrong and len(kept) == len(guesses):
                 for name, (atom, one) in held.items():
-                    ends = tuple((p, _poly(s.registers.get(name))) for _, p, s in back)
-                    self.carried[atom] = replace(one, after=ends)
+                    ends = ((p, s.registers.get(name)) for _, p, s in back)
+                    after = tuple((p, v if isinstance(v, Poly) else None) for p, v in ends)
+                    self.carried[atom] = replace(one, after=after)
                 self.cycles[header] = Cycle(
                     counter=counter,
                     entry=path,
@@ -604,10 +605,6 @@ def _bounds_of(atom: Atom, first: Poly) -> list[_Guess]:
     here = of(atom)
     shapes = (Le(here - first), Le(first - here), Le(-here))
     return [_Guess(one, atom, counts=False) for one in shapes]
-
-
-def _poly(value: Value | None) -> Poly | None:
-    return value if isinstance(value, Poly) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,7 +163,12 @@ def replay(
         return Replayed(sizes=sizes, why="it is too large to run here")
     if min(lengths, default=0) < 0:
         return Replayed(sizes=sizes, why="the law gives a negative length")
-    if not _fitting(law, sizes):
+    if not all(  # signed or not
+        -(1 << 8 * width - 1) <= L.evaluated(word.law, sizes) < 1 << 8 * width
+        for (argument, offset, width), word in law.words.items()
+        if isinstance(word, L.Scalar)
+        and not isinstance(law.words.get((argument, offset // 8 * 8, 8)), L.Place)
+    ):
         return Replayed(sizes=sizes, why="a scalar argument does not fit its bytes")
     draw = np.random.default_rng(seed)
     buffers = []
@@ -229,16 +234,6 @@ def _fill(
         last = (len(memory) // held.nbytes - 1) * held.nbytes
         data = (Datum(region=0, name="", offset=last, nbytes=held.nbytes, value=high),)
     furnished(memory, low, high, held.nbytes, data)
-
-
-def _fitting(law: L.LaunchLaw, sizes: Mapping[str, int]) -> bool:
-    """Whether every scalar argument's value fits its bytes, signed or not."""
-    return all(
-        -(1 << 8 * width - 1) <= L.evaluated(word.law, sizes) < 1 << 8 * width
-        for (number, offset, width), word in law.words.items()
-        if isinstance(word, L.Scalar)
-        and not isinstance(law.words.get((number, offset // 8 * 8, 8)), L.Place)
-    )
 
 
 def _arguments(

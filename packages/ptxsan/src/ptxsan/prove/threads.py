@@ -79,7 +79,10 @@ class Threads:
             else:
                 inside = inside | {_NOBODY}
             plain = {one for one in inside if isinstance(one.meaning, Symbol)}
-            self._alone[atom] = plain <= self._symbols and not any(map(_chosen_by_data, inside))
+            self._alone[atom] = plain <= self._symbols and not any(
+                isinstance(one.meaning, Choice) and _has_flag(one.meaning.formula)
+                for one in inside  # what only memory tells chooses between two values
+            )
         return self._alone[atom]
 
     def tell(self, formula: Formula) -> bool:
@@ -126,8 +129,3 @@ class Threads:
 
 def _has_flag(formula: Formula) -> bool:
     return any(isinstance(one, Flag) for one in literals(formula))
-
-
-def _chosen_by_data(atom: Atom) -> bool:
-    """Whether something of which only memory tells chooses between two values of an atom."""
-    return isinstance(atom.meaning, Choice) and _has_flag(atom.meaning.formula)

@@ -6,8 +6,8 @@ folder, makes a socket, hands out frames or objects, or loads a library, whoever
 event counts where the innermost frame outside of Python's own library is in the candidate's files:
 torch, Triton, numba and OpenMP do such things themselves. Calls of the C library through ctypes
 count at once: what they ask raises no event. So does the module `resource`, whose readings raise
-none. What an extension opens is not seen, nor are `os.readlink`, `os.fstat` and what Python's own
-`sys` holds.
+none. What an extension opens is not seen but by `native_calls`, nor are `os.readlink`, `os.fstat`
+and what Python's own `sys` holds.
 
 A file or folder that the walls refuse counts too: it is there for a caller in production. It is
 tried once more to know that, and counts only where the candidate's code or a plain helper of

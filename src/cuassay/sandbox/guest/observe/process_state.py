@@ -9,7 +9,7 @@ Nothing here starts CUDA.
 from __future__ import annotations
 
 from cuassay.sandbox.guest.interface import Around, Made
-from cuassay.sandbox.guest.observe import own_process
+from cuassay.sandbox.guest.observe import native_calls, own_process
 from cuassay.sandbox.guest.observe.state_snapshot import TEXT_MOST, differences, snapshot
 
 _FACTS = 200
@@ -19,6 +19,7 @@ def read(around: Around) -> Made:
     """Execute a ReadState: facts `name`, `old -> new` for all that differs from the baseline."""
     if around.baseline is None:
         raise RuntimeError("there is no state to compare with: this process took no baseline")
-    changed = differences(around.baseline, snapshot() | own_process.asked())
+    asked = own_process.asked() | native_calls.asked()
+    changed = differences(around.baseline, snapshot() | asked)
     facts = [(name[:TEXT_MOST], f"{old} -> {new}") for name, (old, new) in changed.items()]
     return Made(facts=tuple(facts[:_FACTS]))

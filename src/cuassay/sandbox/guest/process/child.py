@@ -49,7 +49,13 @@ from cuassay.sandbox.guest.callers import compiled
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
-from cuassay.sandbox.guest.observe import call_trace, launches, own_process, state_snapshot
+from cuassay.sandbox.guest.observe import (
+    call_trace,
+    launches,
+    native_calls,
+    own_process,
+    state_snapshot,
+)
 from cuassay.sandbox.guest.process import bytecode, preload
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.lines import Lines
@@ -270,7 +276,8 @@ class Worker:
         problem = serial.from_json(Problem, request["problem"])
         module, _, function = str(request["builder"]).partition(":")
         own_process.watch(os.path.join(str(request["folder"]), "src"))
-        self._around.baseline = state_snapshot.snapshot() | own_process.asked()
+        asked = own_process.asked() | native_calls.asked()
+        self._around.baseline = state_snapshot.snapshot() | asked
         guards.choose_guards(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
         if candidate.language is Language.CUDA_KERNEL:

@@ -1,0 +1,44 @@
+"""What C++ links to is told by kind; what compilers and counters link to is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cuassay.build.cuda.host_lines import HostLines
+from cuassay.sandbox.guest.observe import native_calls
+from tests.support.counted_library import counted_library
+
+_HEADS = "#include <ctime>\n#include <fstream>\n#include <sys/resource.h>\n#include <chrono>\n"
+
+
+def _asked(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> set[str]:
+    code = f'{_HEADS}extern "C" double of(double x) {{ {body} }}\n'
+    lines, _ = counted_library(folder, code)
+    monkeypatch.setattr(native_calls, "HOST_LINES", lines)
+    return {name for name, text in native_calls.asked().items() if text == "yes"}
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return x * (std::time(nullptr) % 7);", {"asks a clock in C++"}),
+        ("return x * std::chrono::system_clock::now().time_since_epoch().count();",
+         {"asks a clock in C++"}),
+        ("rlimit most; getrlimit(RLIMIT_FSIZE, &most); return x * most.rlim_cur;",
+         {"asks its limits in C++"}),
+        ('std::ifstream file("/proc/self/status"); return x * file.get();',
+         {"asks a file in C++"}),
+        ("return x * 2.0;", set()),
+    ],
+)  # fmt: skip
+def test_what_a_library_links_to_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, told: set[str]
+) -> None:
+    assert _asked(monkeypatch, tmp_path, body) == told
+
+
+def test_without_a_followed_library_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_calls, "HOST_LINES", HostLines())
+    assert set(native_calls.asked().values()) == {"no"}
