@@ -24,6 +24,7 @@ from cuassay.model import serial
 from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.scenario import Scenario
+from cuassay.model.trace import ScenarioResult
 from cuassay.model.verdict import Lane, Power
 from cuassay.sandbox.host.waits import first_of_group
 
@@ -44,7 +45,8 @@ class Checked:
     `never_judged` are outputs whose numbers decided nothing in any numeric case, and why;
     `cut_short` the codes of checks that had no time for every scenario. `power` is that of the
     inputs where it was measured beside the last checks. `right` are the scenarios that were judged
-    and showed nothing, each with its check; `with_id` gives a later finding its id.
+    and showed nothing, each with its check; `timed` is what came back of the timed calls, if they
+    are among them. `with_id` gives a later finding its id.
     """
 
     reports: tuple[CheckReport, ...]
@@ -55,6 +57,7 @@ class Checked:
     gross: bool = False
     power: Power | None = None
     right: tuple[tuple[Check, Scenario], ...] = ()
+    timed: ScenarioResult | None = None
     with_id: Callable[[Finding], Finding]
 
 
@@ -133,11 +136,7 @@ async def run_checks(
         _begin_apart(bench, executor, lanes)
         await begin()
     elif lanes.built:
-        work = Work(
-            checks=deque(order.of_any_side),
-            then=deque([measure]),
-            prepare=partial(_begin_reference, bench, executor, reference),
-        )
+        work = Work(checks=deque(order.of_any_side), then=deque([measure]))
         with first_of_group():
             async with asyncio.TaskGroup() as group:
                 for one in beside:
@@ -169,16 +168,6 @@ async def _measured(bench: Bench, lanes: Lanes) -> Power | None:
         return power_of(bench)
 
 
-def _begin_reference(bench: Bench, executor: Executor, reference: ReferenceRunner) -> None:
-    """Begin the process in which the reference's time is taken, where one will be.
-
-    At `quick` the time of a call is taken in a process that ran others.
-    """
-    if bench.quick and bench.plan.extras and bench.has_times(executor):
-        with suppress(CuassayError):  # it will say why it cannot be
-            reference.begin()
-
-
 def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
     """Return what the lanes found, in the order of the registry."""
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
@@ -188,6 +177,7 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
     order = {report.code: number for number, report in enumerate(told)}
     examined = sorted(lanes.examined, key=lambda one: order.get(one.report.code, 0))
     plain = next((one for one in examined if one.report.code == "NUM001"), None)
+    passed = {one.report.code: one.passed for one in examined}
     # Those that the trial's own end cut are told of by its budget.
     short = {one.report.code for one in examined if one.cut_short} - bench.budget.cut.keys()
     return Checked(
@@ -200,8 +190,9 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
         gross=bool(lanes.over) and lanes.gross,
         power=measured,
         right=tuple(
-            (by_code[one.report.code], scenario) for one in examined for scenario in one.right
+            (by_code[one.report.code], scenario) for one in examined for scenario, _ in one.passed
         ),
+        timed=next((result for _, result in passed.get("PERF001", ())), None),
         with_id=lanes.teller.with_id,
     )
 

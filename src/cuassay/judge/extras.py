@@ -10,11 +10,18 @@ from cuassay.judge.decide.control import reference_candidate
 from cuassay.judge.measure import selection, speed
 from cuassay.judge.measure.choose import choose
 from cuassay.model.verdict import BenchmarkRule, Lane, Power, Speed
+from cuassay.sandbox.local import LocalRunner
 
 if TYPE_CHECKING:
+    from cuassay.checks.base import Run
     from cuassay.judge.bench import Bench
+    from cuassay.judge.checking import Checked
+    from cuassay.judge.decide.control import RunScenario
     from cuassay.judge.run.executor import Executor
     from cuassay.judge.run.reference import ReferenceRunner
+    from cuassay.model.scenario import Scenario
+
+_HERE_S = 5.0  # that nothing ends before it is over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,29 +37,28 @@ def extras_of(
     bench: Bench,
     executor: Executor,
     reference: ReferenceRunner,
-    measured: Power | None,
+    checked: Checked,
     *,
     rule: BenchmarkRule | None,
 ) -> Extras:
     """Measure them, and choose the input regimes for later trials.
 
-    `measured` is the power of the inputs, where it was measured beside checks; the decision asked
-    for the benchmark's own `rule`.
+    The power of the inputs and the candidate's timed calls are those that were `checked`, where
+    they were; the decision asked for the benchmark's own `rule`.
     """
-    trial = bench.trial
-    # Its worker builds while the power is measured.
-    eager: Executor | None = None
+    trial, measured = bench.trial, checked.power
+    eager: RunScenario | None = None
     if bench.has_times(executor):
-        eager = bench.optional(
-            "", lambda: reference.begin() if bench.quick else reference_to_time(bench)
-        )
+        eager = bench.optional("", lambda: _reference_as_written(bench, reference))
     if measured is None:  # beside others there may have been no memory for it
         measured = power_of(bench)
     spent: Speed | None = None
     if eager is not None:
         spent = bench.optional(
             "the time of a call",
-            lambda: speed.measure_speed(trial, executor, eager, compiled=reference.compiled),
+            lambda: speed.measure_speed(
+                trial, executor, eager, compiled=reference.compiled, known=checked.timed
+            ),
         )
     if (
         not bench.quick
@@ -63,6 +69,29 @@ def extras_of(
         if chosen is not None:
             selection.store(trial.problem, chosen)
     return Extras(rule=rule, power=measured, speed=spent)
+
+
+def _reference_as_written(bench: Bench, reference: ReferenceRunner) -> RunScenario:
+    """Return what runs the reference for its time: at `quick` this process, where it can.
+
+    A process more is a context more. It takes one where memory has room for one at a time, where
+    this process calls the reference in another way, and for one too slow to run without an end.
+    """
+    if not bench.quick:
+        return reference_to_time(bench)  # its worker builds while the power is measured
+    trial, problem = bench.trial, bench.trial.problem
+    called_otherwise = problem.state or problem.built or problem.ranks is not None
+    if trial.memory.is_large or called_otherwise or speed.takes_s(trial) > _HERE_S:
+        return reference.begin()
+    runner = LocalRunner(trial.reference.call, problem, device=bench.device)
+
+    def run(scenario: Scenario) -> Run:
+        if scenario.fresh:  # here it did not go on: there may have been no memory beside truths
+            return reference.begin()(scenario)
+        with trial.timeline.span(Lane.REFERENCE, scenario.label):
+            return trial.memory.capped(lambda: runner.run(scenario, trial.truths.inputs))
+
+    return run
 
 
 def reference_to_time(bench: Bench, *, compiled: bool = False) -> Executor:

@@ -119,15 +119,10 @@ class Teller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What lanes take from each other: checks, then what needs none of them.
-
-    `prepare` is called before each of the last checks: there what comes after them may begin.
-    """
+    """What lanes take from each other: checks, then what needs none of them."""
 
     checks: deque[Check]
     then: deque[Callable[[], Awaitable[object]]]
-    prepare: Callable[[], object] = lambda: None
-    last: int = 4  # checks left, from which on it is called
 
 
 class Lanes:
@@ -262,8 +257,6 @@ class CheckLane:
                 if why := self._lanes.over:
                     self._lanes.skip(check, why)
                     continue
-                if len(work.checks) < work.last:
-                    work.prepare()
                 await self._run(check)
             elif self._main is not None and self._main.shares:
                 proposed = (

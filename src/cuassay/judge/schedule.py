@@ -104,10 +104,11 @@ def needs_new_process(check: Check, before: Check | None, profile: Profile) -> b
 
     Groups of checks have processes of their own. At `quick` they share one, unless a check changes
     or reads what is the whole process's; what is late takes the process at hand, and what decides
-    first that of the preparations, in which nothing else is judged.
+    first that of the preparations, in which nothing else is judged. What the machine executes and
+    what runs apart are in processes of their own.
     """
     needs, quick = check.needs, profile is Profile.QUICK
-    if quick and needs.when in (When.FIRST, When.LATE):
+    if quick and needs.when in (When.FIRST, When.LATE, *_LAST):
         return False
     if before is None or not needs.process.takes_any or before.needs.process is Process.OWN:
         return True

@@ -115,7 +115,7 @@ def judged(
             if not job.isolated:
                 failures.keep(problem, candidate.entry_file, failures.failing_cases(found))
             if bench.plan.extras and not checked.gross:
-                extras = extras_of(bench, executor, on_trial, checked.power, rule=made.rule)
+                extras = extras_of(bench, executor, on_trial, checked, rule=made.rule)
                 made = made.bound(with_power(made.scope, extras.power), require=job.require)
         reports = bind(found, job.require)
         verdict = assemble(

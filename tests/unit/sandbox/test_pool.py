@@ -28,7 +28,7 @@ from cuassay.model.scenario import (
     Release,
     Step,
 )
-from cuassay.model.steps import Mode
+from cuassay.model.steps import Disarm, Mode
 from cuassay.model.trace import BuildFailed, Finished, StepRaised, ToolMissing
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.parts import Parts
@@ -391,3 +391,18 @@ def test_the_usual_process_starts_while_a_special_one_works(
         assert workers.run(scenario(), ramp).result.termination == Finished()
         assert workers.run(blocking, ramp).result.termination == Finished()
     assert workers.started == 2
+
+
+def test_kernels_are_on_again_in_the_next_scenario(cpu: Nursery, tmp_path: Path) -> None:
+    text = """
+        def run(x):
+            from cuassay.build.recording.ledger import LEDGER
+            return torch.full_like(x, LEDGER.disarmed)
+    """
+    steps = (Allocate(slot="s", case=0), Disarm(), Call(slot="s", result="r"))
+    with pool(text, tmp_path, cpu) as workers:
+        off = workers.run(scenario((*steps, ReadResult(result="r"))), ramp)
+        on = workers.run(scenario(), ramp)
+        assert workers.started == 2  # one in use and one kept ready
+    assert read(off, 3).eq(1.0).all()
+    assert read(on, 2).eq(0.0).all()

@@ -184,4 +184,4 @@ def test_a_call_takes_what_longer_rows_take_more() -> None:
 
     pairs = zip(scenario.steps, done.result.records, strict=True)
     result = dataclasses.replace(done.result, records=tuple(spent(*pair) for pair in pairs))
-    assert per_call_s(scenario, Ran(result, ())) == pytest.approx(0.5)
+    assert per_call_s(scenario, result) == pytest.approx(0.5)

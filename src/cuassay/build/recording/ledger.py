@@ -135,6 +135,11 @@ class Ledger:
             release(self._libraries[name])
             self._led.discard(name)
 
+    def rearm(self) -> None:
+        """Let every kernel run on its own again, as before the first was disarmed or led."""
+        self.disarmed = False
+        self.release_libraries(list(self._led))
+
     def _from_library(
         self, kernels: str, go: Callable[[], int], asked: LibraryLaunch | None
     ) -> int:

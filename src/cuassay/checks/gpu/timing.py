@@ -16,7 +16,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.steps import Time
-from cuassay.model.trace import done_steps
+from cuassay.model.trace import ScenarioResult, done_steps
 from cuassay.model.verdict import Profile
 
 _SHORT = (1, 3)  # calls of the shorter row, drawn for each round
@@ -80,7 +80,7 @@ class Perf001(Check):
                 extra = measured(found, read.case)
                 yield self.finding(text, scenario=scenario, statistic="timed answer", **extra)
                 return
-        seconds = per_call_s(scenario, run)
+        seconds = per_call_s(scenario, run.result)
         least = all_bytes(trial.problem, scenario.cases[0].axes) / _BANDWIDTH
         if seconds is not None and not on_cpu(trial) and seconds < _PLAUSIBLE * least:
             yield self.finding(
@@ -124,9 +124,9 @@ def timed(trial: Trial) -> Scenario:
     return Scenario(label="timed calls", cases=(case,), steps=tuple(steps))
 
 
-def per_call_s(scenario: Scenario, run: Run) -> float | None:
+def per_call_s(scenario: Scenario, result: ScenarioResult) -> float | None:
     """Return the median over rounds of what one call takes, in seconds; None if unknown."""
-    times = done_steps(scenario, run.result, Time)
+    times = done_steps(scenario, result, Time)
     if len(times) < sum(isinstance(step, Time) for step in scenario.steps):
         return None
     idle_s = 0.0

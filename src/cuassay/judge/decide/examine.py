@@ -54,7 +54,13 @@ from cuassay.model.outcome import (
 from cuassay.model.problem import STATE_SOURCE, StateSource
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.steps import Disarm, Mode
-from cuassay.model.trace import BuildFailed, Finished, ResultItem, ToolMissing
+from cuassay.model.trace import (
+    BuildFailed,
+    Finished,
+    ResultItem,
+    ScenarioResult,
+    ToolMissing,
+)
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison
 
@@ -83,15 +89,15 @@ class Examined:
     """What a check said of a candidate.
 
     `comparisons` are those of runs that count, `never_judged` the outputs that were set aside in
-    every case, and why; with `cut_short` the check had no time for all its scenarios. `right` are
-    the scenarios that were judged and showed nothing.
+    every case, and why; with `cut_short` the check had no time for all its scenarios. `passed` are
+    the scenarios that were judged and showed nothing, with what came back.
     """
 
     report: CheckReport
     comparisons: tuple[Comparison, ...] = ()
     never_judged: dict[str, str] = field(default_factory=dict)
     cut_short: bool = False
-    right: tuple[Scenario, ...] = ()
+    passed: tuple[tuple[Scenario, ScenarioResult], ...] = ()
 
 
 @dataclass(slots=True)
@@ -316,7 +322,7 @@ class Examination:
             comparisons=tuple(tally.comparisons),
             never_judged=tally.never_judged if tally.judged else {},
             cut_short=tally.cut_short,
-            right=tuple(scenario for scenario, _ in tally.seen),
+            passed=tuple(tally.seen),
         )
 
     async def help(self, proposed: Proposed) -> None:

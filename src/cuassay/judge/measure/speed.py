@@ -1,7 +1,7 @@
 """What the risk buys: the candidate's time beside eager torch, torch.compile and the memory.
 
-All are timed by the judge's clock in workers of their own, on the same inputs, with the caches
-overwritten before each call (see PERF001).
+All are timed on the same inputs, with the caches overwritten before each call (see PERF001): the
+candidate by the judge's clock in its worker, the reference in one or, at `quick`, in the judge.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import torch
 from cuassay.checks.gpu.timing import per_call_s, timed
 from cuassay.inputs.geometry import all_bytes
 from cuassay.model.candidate import Candidate, SourceFile
-from cuassay.model.trace import Finished, StepDone
+from cuassay.model.steps import Time
+from cuassay.model.trace import Finished, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile, Speed
 
 if TYPE_CHECKING:
@@ -34,27 +35,31 @@ def measure_speed(
     reference: RunScenario,
     *,
     compiled: Callable[[], RunScenario] | None,
+    known: ScenarioResult | None = None,
 ) -> Speed | None:
     """Return the times of one call, None where the candidate could not be timed.
 
+    `known` is what came back of the candidate's timed calls, if a check made them already.
     `compiled` opens a runner of the compiled reference; it is used on CUDA from standard on.
     """
     scenario = timed(trial)
-    own = per_call_s(scenario, candidate(scenario))
+    own = None if known is None else per_call_s(scenario, known)
+    if own is None:
+        own = per_call_s(scenario, candidate(scenario).result)
     if own is None:
         return None
     ran = reference(scenario)
-    eager = per_call_s(scenario, ran)
+    eager = per_call_s(scenario, ran.result)
     if eager is None:
         # What ran in that process before may have left it in no state to go on. Where it did go on,
         # the noise of others hid the time, and a new process, a context, would hear it too.
         went_on = all(isinstance(record, StepDone) for record in ran.result.records)
         ended = not went_on or not isinstance(ran.result.termination, Finished)
-        eager = per_call_s(scenario, reference(dataclasses.replace(scenario, fresh=ended)))
+        eager = per_call_s(scenario, reference(dataclasses.replace(scenario, fresh=ended)).result)
     cuda = trial.device.on_gpu
     fused = None
     if compiled is not None and cuda and trial.profile is not Profile.QUICK:
-        fused = per_call_s(scenario, compiled()(scenario))
+        fused = per_call_s(scenario, compiled()(scenario).result)
     rate = _bandwidth() if cuda else None
     floor = None if rate is None else all_bytes(trial.problem, scenario.cases[0].axes) / rate
     return Speed(
@@ -64,6 +69,19 @@ def measure_speed(
         compiled_us=None if fused is None else 1e6 * fused,
         floor_us=None if floor is None else 1e6 * floor,
     )
+
+
+def takes_s(trial: JudgeTrial) -> float:
+    """Return the seconds that timing the reference in this process takes, by its second call."""
+    scenario = timed(trial)
+    values = list(trial.truths.inputs(scenario.cases[0]).values())
+    for _ in range(2):
+        started = time.perf_counter()
+        trial.truths.as_written(values)
+        if trial.device.on_gpu:
+            torch.cuda.synchronize()
+    calls = sum(step.count for step in scenario.steps if isinstance(step, Time) and not step.idle)
+    return calls * (time.perf_counter() - started)
 
 
 def compiled_reference(reference: Candidate) -> Candidate:

@@ -35,9 +35,10 @@ class Builds:
     """The build of one candidate, which each worker does for itself from the cache in `folder`.
 
     `seconds` and `cached` are those of the first one that succeeded, `walls` those of the first one
-    that answered. What the last one says is untrusted: the `kind` that it built, `because` of what
-    Triton's interpreter makes the numbers, whether it `tunes`, whether what it imports
-    `imports_compiler`. `failed` ends all attempts.
+    that answered, `context_s` the time that the driver took to make a context for it. What the last
+    one says is untrusted: the `kind` that it built, `because` of what Triton's interpreter makes
+    the numbers, whether it `tunes`, whether what it imports `imports_compiler`. `failed` ends all
+    attempts.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Builds:
         self.failed: BuildFailed | ToolMissing | None = None
         self.log = ""
         self.walls: Mapping[str, str] = {}
+        self.context_s = 0.0
 
     @property
     def compiles(self) -> bool:
@@ -99,6 +101,7 @@ class Builds:
             failure = BuildFailed(what="the candidate ended its parent process", log=str(error))
         else:
             self.walls = self.walls or worker.walls
+            self.context_s = self.context_s or worker.context_s
             failure = self._read(reply)
         if failure is not None:
             self.log = worker.take_output()

@@ -100,6 +100,7 @@ class WorkerHandle:
         self.build_nonce: str | None = None
         self.built = False
         self.walls: dict[str, str] = {}  # which stood before anything was loaded
+        self.context_s = 0.0  # in which the driver made its context, before anything was loaded
         self._unsent = False  # a request met a channel that the worker had closed
         self._hello: str | None = None
         self._hello = self.post({"do": "hello"})
@@ -208,6 +209,7 @@ class WorkerHandle:
                     Gone.GARBLED, "a reply that does not carry the nonce of its request"
                 )
             self.walls = {str(k): str(v) for k, v in hello["walls"].items()}
+            self.context_s = float(hello.get("context_s", 0.0))
             self._hello = None
         reply = self._frame()
         if reply is None:

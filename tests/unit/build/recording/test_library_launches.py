@@ -234,3 +234,9 @@ def test_the_steps_count_and_switch_off_a_library_s_launches(
     launches.disarm(Around(), Disarm(active=False))
     assert library.by_runtime() == 7
     assert launched() == {f"launched kernels of {user.name}": "3"}
+    launches.disarm(Around(), Disarm())
+    launches.rearm()
+    before = seen(runtime)[11]
+    assert library.by_runtime() == 7
+    assert seen(runtime)[11] == before + 1
+    assert launched() == {f"launched kernels of {user.name}": "3"}

@@ -36,3 +36,8 @@ def disarm(around: Around, step: Disarm) -> Made:
     LEDGER.lead_libraries()
     LEDGER.disarmed = step.active
     return Made()
+
+
+def rearm() -> None:
+    """Let every kernel run on its own again, whatever an earlier scenario left."""
+    LEDGER.rearm()

@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,11 +49,16 @@ from cuassay.sandbox.guest.callers import compiled
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
-from cuassay.sandbox.guest.observe import call_trace, native_calls, own_process, state_snapshot
-from cuassay.sandbox.guest.process import bytecode
+from cuassay.sandbox.guest.observe import (
+    call_trace,
+    launches,
+    native_calls,
+    own_process,
+    state_snapshot,
+)
+from cuassay.sandbox.guest.process import bytecode, preload
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.lines import Lines
-from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.guest.ranks.ranked import on_ranks, open_where_ranks_connect
 from cuassay.sandbox.limits import Limits
 
@@ -141,7 +147,7 @@ def main(
     connection = socket.socket(fileno=hidden)
     code = LOST_CHANNEL
     try:
-        warm_up(device, queues)
+        context_s = warm_up(device, queues)
         report |= sandbox.filter_calls(connects=limits.connects)
         Worker(
             connection,
@@ -150,6 +156,7 @@ def main(
             around=Around(guards=guarded),
             required=confinement.required,
             starter=starter,
+            context_s=context_s,
         ).serve()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -163,20 +170,25 @@ def main(
         os._exit(code & 0xFF)
 
 
-def warm_up(device: Device, queues: int | None = None) -> None:
-    """Do what every scenario needs, before the judge waits for it."""
+def warm_up(device: Device, queues: int | None = None) -> float:
+    """Do what every scenario needs, before the judge waits for it.
+
+    Returns the seconds until the driver had made a context, 0 on a CPU.
+    """
     gc.unfreeze()  # as in a process that was not forked
     if not device.on_gpu:
         placement.recycle_addresses()
-        return
+        return 0.0
+    started = time.perf_counter()
     # The driver reads the variable as it makes the context; the candidate finds what the user set.
     own = os.environ.get(_QUEUES)
     if queues is not None:
         os.environ[_QUEUES] = str(queues)
     context = begin_context(device)
-    hash_triton()  # nothing to do where the zygote had the time
+    preload.hash_triton()  # nothing to do where the zygote had the time
     if context is not None:
         context.join()
+    context_s = time.perf_counter() - started
     with contextlib.suppress(Exception):  # reported by the build that needs it
         torch.zeros(1, device=device)
         torch.cuda.synchronize()
@@ -184,6 +196,7 @@ def warm_up(device: Device, queues: int | None = None) -> None:
         del os.environ[_QUEUES]
     if own is not None:
         os.environ[_QUEUES] = own
+    return context_s
 
 
 class Worker:
@@ -198,8 +211,9 @@ class Worker:
         around: Around | None = None,
         required: bool = False,
         starter: socket.socket | None = None,
+        context_s: float = 0.0,
     ) -> None:
-        self._starter = starter
+        self._starter, self._context_s = starter, context_s
         self._channel, self._device, self._report = channel, device, report
         self._required = required
         self._around = around or Around()
@@ -221,7 +235,8 @@ class Worker:
             try:
                 match request["do"]:
                     case "hello":
-                        reply, then = {"walls": self._report}, None
+                        reply = {"walls": self._report, "context_s": self._context_s}
+                        then = None
                     case "build":
                         reply, then = self._build(request), None
                     case "call":
@@ -234,6 +249,7 @@ class Worker:
                         reply, then = {"written": True}, None
                     case "begin":
                         self._interpreter = None
+                        launches.rearm()  # a scenario may have ended while kernels were off
                         if self._device.on_gpu:
                             placement.give_back_cuda_memory()
                         self._interpreter = self._make()
