@@ -295,7 +295,8 @@ class State001(Check):
             # Where equal calls share a buffer, the first of them has overwritten it.
             later = _holder(run, answers, answer, calls if wrote else calls[::-1])
             if later is not None:
-                text += f": it is the result of call {later.number} {_when(answer, later)}"
+                text += f": it is the result of call {later.number}"
+                text += "" if wrote else f" {_when(answer, later)}"
             yield self.finding(
                 f"{text} ({', '.join(changed)})",
                 scenario=scenario,
