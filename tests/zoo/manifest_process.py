@@ -54,6 +54,7 @@ workspace_grows_once      | groupnorm_backward      | STATE001          | S8
 static_batch_buffer       | linear_cross_entropy_backward@float32 | STATE001          | S8
 # host-side state: a kept answer that its caller may write into
 kept_answer_handed_out    | softmax_masked          | STATE001          | S1 S8
+buffer_for_each_base      | zoo:inverse_frequencies | STATE001          | S1 A5
 buffer_for_many_rows      | rmsnorm                 | STATE001          | S8
 # host-side state: what shows after many calls
 ring_of_buffers           | swiglu@float32          | STATE001          | S1 S8

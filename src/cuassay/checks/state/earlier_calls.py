@@ -65,18 +65,19 @@ class State001(Check):
         another thread, or with gradients on. Every pair of these choices occurs. The last calls
         are made as modules make them: with torch.nn.Parameter inputs, with frozen ones under
         torch.no_grad(), then without under torch.no_grad() and torch.inference_mode(). What the
-        caller holds is read again at the end. Two more calls are made without and with
-        torch.autocast. A module is called before and after its state takes other values: where
-        it lies, as an optimizer writes them, and in other tensors, as a checkpoint brings them.
-        Of one result a view alone is held. Scalars change far, and by a sixty-fourth.
-        Without a GPU calls follow others that raise since a tensor is None. Of large tensors two
-        neighbors change places, the slices their order, or all change by 2^-15 of themselves.
-        Then some 250 calls are made in a row: on one tensor, on several in turn, on one that is
-        refilled before each call. These tensors hold the same numbers in another order, or with
-        other signs. All results are held, and some of them read when the calls are over; once
-        more at a large size, until results take 64 MiB. Some thousand calls follow on inputs
-        that differ in one element each. Without a GPU a thread calls while another call stands
-        still between two instructions of Python. From `standard` on 12 shapes come in turn.
+        caller holds is read again at the end, also what it wrote into. Two more calls are made
+        without and with torch.autocast. A module is called before and after its state takes
+        other values: where it lies, as an optimizer writes them, and in other tensors, as a
+        checkpoint brings them. Of one result a view alone is held. Scalars change far, and by a
+        sixty-fourth. Without a GPU calls follow others that raise since a tensor is None. Of
+        large tensors two neighbors change places, the slices their order, or all change by 2^-15
+        of themselves. Then some 250 calls are made in a row: on one tensor, on several in turn,
+        on one that is refilled before each call. These tensors hold the same numbers in another
+        order, or with other signs. All results are held, and some of them read when the calls
+        are over; once more at a large size, until results take 64 MiB. Some thousand calls
+        follow on inputs that differ in one element each. Without a GPU a thread calls while
+        another call stands still between two instructions of Python. From `standard` on 12
+        shapes come in turn.
 
     Why it matters
         Caches keyed by address, identity or shape, packed weights that are not packed again,
@@ -85,15 +86,15 @@ class State001(Check):
         each of them is right.
 
     How it decides
-        Every answer must be right for its own call, and every held result must keep its bytes. A
-        wrong answer is a finding where the same call is right at another time, where it is the
-        right answer to an earlier call, or where the kernel was right at first. So is one result
-        for two inputs that truth tells apart. The finding says what was the same and what differed.
-        What goes wrong between threads is the condition `threads`, a call that takes 20 times as
-        long where shapes come in turn `shapes`. An answer that is wrong under torch.autocast alone
-        is a finding, or the condition `autocast` where it differs by at most an eighth of the plain
-        answer, as rounding to 16 bits may. What autocast makes of the reference too is not
-        reported.
+        Every answer must be right for its own call, and every held result must keep its bytes, or
+        those that the caller wrote. A wrong answer is a finding where the same call is right at
+        another time, where it is the right answer to an earlier call, or where the kernel was right
+        at first. So is one result for two inputs that truth tells apart. The finding says what was
+        the same and what differed. What goes wrong between threads is the condition `threads`, a
+        call that takes 20 times as long where shapes come in turn `shapes`. An answer that is wrong
+        under torch.autocast alone is a finding, or the condition `autocast` where it differs by at
+        most an eighth of the plain answer, as rounding to 16 bits may. What autocast makes of the
+        reference too is not reported.
 
     Can it be wrong?
         A change that does not move truth decides nothing, since the old answer is then right.
@@ -282,16 +283,20 @@ class State001(Check):
             changed = [
                 after.name or f"output {number + 1}"
                 for number, (before, after) in enumerate(
-                    zip(answer.read.items, answer.last.items, strict=False)
+                    zip(answer.left or (), answer.last.items, strict=False)
                 )
                 if not before.aliases and not same_bits(run, (before,), (after,))
             ]
             if not changed:
                 continue
-            text = f"the result of call {answer.number}, which the caller still holds, changes"
-            later = _holder(run, answers, answer, calls)
+            wrote = answer.left is not answer.read.items
+            held = "into which the caller wrote" if wrote else "which the caller still holds"
+            text = f"the result of call {answer.number}, {held}, changes"
+            # Where equal calls share a buffer, the first of them has overwritten it.
+            later = _holder(run, answers, answer, calls if wrote else calls[::-1])
             if later is not None:
-                text += f": it is the result of call {later.number} {_when(answer, later)}"
+                text += f": it is the result of call {later.number}"
+                text += "" if wrote else f" {_when(answer, later)}"
             yield self.finding(
                 f"{text} ({', '.join(changed)})",
                 scenario=scenario,
@@ -316,8 +321,9 @@ class HeldCall:
 
     `slot` names the tensors, `tensors` says where they came from since the call before, `refilled`
     whether values were copied into them. `written` is the call into whose result the caller
-    had written just before, or 0. `read` is what came at once, `last` at the end where it was
-    held. Of a `served` call it came when all calls were over.
+    had written just before, or 0. `read` is what came at once, `left` what the caller left there:
+    the same, or what it wrote, None until that is read. `last` came at the end where it was held,
+    of a `served` call when all calls were over.
     """
 
     number: int
@@ -329,6 +335,7 @@ class HeldCall:
     call: Call
     written: int
     read: Read
+    left: tuple[ResultItem, ...] | None
     last: Read | None = None
     served: bool = False
     wrong: bool = False
@@ -337,6 +344,13 @@ class HeldCall:
     def same_call(self, other: HeldCall) -> bool:
         """Whether two answers are to the same values in the same layouts."""
         return self.case == other.case and self.layouts == other.layouts
+
+    def note(self, read: Read) -> None:
+        """Take a later read for what the caller wrote, or else for what it holds at the end."""
+        if self.left is None:
+            self.left = read.items
+        else:
+            self.last = read
 
 
 @dataclass(slots=True)
@@ -441,15 +455,15 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[HeldCall]:
                     calls[result] = (*made_so[:3], tensors, *made_so[3:], 0)
                     served.add(result)
             case Overwrite(result=result) if record is not None and result in found:
-                answer = found.pop(result)
+                answer = found[result]
                 if any(item.aliases for item in answer.read.items):
                     break
-                written = answer.number
+                written, answer.left = answer.number, None
             case ReadResult(result=result) if record is not None and result in calls:
                 made, case, slot, tensors, refilled, call, wrote = calls[result]
                 read = Read(result=result, case=case, call=made, items=record.items)
                 if result in found:
-                    found[result].last = read
+                    found[result].note(read)
                     continue
                 found[result] = answer = HeldCall(
                     number=made,
@@ -461,6 +475,7 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[HeldCall]:
                     call=call,
                     written=wrote,
                     read=read,
+                    left=read.items,
                     served=result in served,
                 )
                 yield answer
@@ -607,13 +622,13 @@ def _of_another(trial: Trial, run: Run, answers: Answers, other: HeldCall, answe
 def _holder(
     run: Run, answers: Answers, answer: HeldCall, calls: Sequence[HeldCall]
 ) -> HeldCall | None:
-    """Return the call whose result a held one has become, the last one first; None if unknown."""
+    """Return the first of `calls` whose result a held one has become; None if unknown."""
     last = answer.last
     assert last is not None
-    for later in reversed(calls):
+    for later in calls:
         if later.number > answer.number and same_bits(run, later.read.items, last.items):
             return later
-    for later in reversed(calls):
+    for later in calls:
         if later.number > answer.number and answers.is_right_for(later.case, last):
             return later
     return None

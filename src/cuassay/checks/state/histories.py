@@ -4,8 +4,8 @@ Each call follows the one before with a choice of each kind (`Choice`): what bec
 before, which tensors are passed, which values and shape they have, from where the call is made,
 whether gradients are on, how one input lies in memory. The choices are a covering array: every
 pair of choices occurs (every triple at `deep`), then every argument is changed alone. A result
-that is held is read at once and again at the end. Freed memory is poisoned before it is used
-again.
+that is held is read at once and again at the end, one that the caller wrote into once more after
+that. Freed memory is poisoned before it is used again.
 """
 
 from __future__ import annotations
@@ -679,7 +679,8 @@ class _Writer:
                 self._held.append(result)
                 self._steps.append(KeepMemory(result=result))
             case Fate.WRITTEN:
-                self._steps.append(Overwrite(result=result))
+                self._held.append(result)
+                self._steps += [Overwrite(result=result), ReadResult(result=result)]
             case Fate.READ | Fate.DROPPED:
                 self._steps.append(Release(name=result))
                 self._freed = True

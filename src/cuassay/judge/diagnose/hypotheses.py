@@ -24,6 +24,7 @@ from cuassay.model.case import Case, Fill
 from cuassay.model.diagnosis import Cause
 from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
+from cuassay.model.steps import Overwrite
 
 _TILES = (128, 1024)  # sizes that are a multiple of one of them have no tail in a usual kernel
 _DRAWS = 2  # of values under which sizes must tell right from wrong
@@ -235,7 +236,9 @@ def _called_twice(subject: Subject) -> Experiment | None:
 
 
 @_tested_by(
-    Cause.OUTPUT_REUSED, prediction="a result changes while another call is made on other tensors"
+    Cause.OUTPUT_REUSED,
+    prediction="a result changes while another call is made on other tensors, or on the same ones "
+    "after the caller wrote into it",
 )
 def _held_results(subject: Subject) -> Experiment | None:
     """Hold a result while another call is made, and while only the inputs take other values."""
@@ -250,18 +253,27 @@ def _held_results(subject: Subject) -> Experiment | None:
         ReadResult(result="held"),
     )
     changed = (Refill(slot="a", case=1), ReadResult(result="held"))
+    # A buffer kept for each argument holds the same values after an equal call, but not NaN.
+    equal = (Call(slot="a", result="later"), ReadResult(result="held"))
     questions = tuple(
-        Question(name=name, scenario=_scenario(name, (first, second), (*begin, *steps)))
-        for name, steps in (("another call", another), ("other inputs", changed))
+        Question(name=name, scenario=_scenario(name, (first, second), steps))
+        for name, steps in (
+            ("another call", (*begin, *another)),
+            ("other inputs", (*begin, *changed)),
+            ("equal call", (*begin[:2], Overwrite(result="held"), begin[2], *equal)),
+        )
     )
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         after, without = replies.get("another call"), replies.get("other inputs")
+        equal = replies.get("equal call")
         if without is not None and not without.kept:
             return Conclusion(ruling=Ruling.CONFIRMED, cause=Cause.OUTPUT_SHARES_INPUT)
-        if after is None:
+        if any(reply is not None and not reply.kept for reply in (after, equal)):
+            return Conclusion(ruling=Ruling.CONFIRMED)
+        if after is None or equal is None:
             return Conclusion(ruling=Ruling.OPEN)
-        return Conclusion(ruling=Ruling.REFUTED if after.kept else Ruling.CONFIRMED)
+        return Conclusion(ruling=Ruling.REFUTED)
 
     return Experiment(questions=questions, conclude=conclude)
 

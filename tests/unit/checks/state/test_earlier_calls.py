@@ -210,6 +210,19 @@ def static_output_of_an_address() -> Function:
     return call
 
 
+def buffer_of_the_values() -> Function:
+    """Return what a CUDA graph kept for each argument does: the same values come again."""
+    kept: dict[object, Tensor] = {}
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        with torch.no_grad():
+            key = (tuple(x.reshape(-1).tolist()), tuple(bias.tolist()), gain, tuple(x.shape))
+            out = kept.setdefault(key, torch.empty_like(x))
+            return out.copy_(x * gain + bias)
+
+    return call
+
+
 def ring_of_two() -> Function:
     ring: dict[object, list[Tensor]] = {}
 
@@ -266,6 +279,7 @@ FAULTS: dict[str, tuple[Callable[[], Function], str]] = {
         static_output_of_an_address,
         "which the caller still holds, changes: it is the result of",
     ),
+    "buffer_of_the_values": (buffer_of_the_values, "into which the caller wrote, changes: it is"),
     "ring_of_two": (ring_of_two, "which the caller still holds, changes: it is the result of"),
     "kept_by_elements": (kept_by_elements, "rows goes from"),
     "kept_by_thread": (kept_by_thread, "the same tensors are refilled"),

@@ -220,6 +220,10 @@ def test_a_result_that_changes_with_the_inputs_alone_shares_them() -> None:
     assert experiment.conclude(replies).ruling is Ruling.CONFIRMED
     both = experiment.conclude({"another call": changed, "other inputs": changed})
     assert both.cause is Cause.OUTPUT_SHARES_INPUT
+    replies = {"another call": kept, "other inputs": kept, "equal call": changed}
+    assert experiment.conclude(replies).ruling is Ruling.CONFIRMED
+    replies = {"another call": kept, "other inputs": kept}
+    assert experiment.conclude(replies).ruling is Ruling.OPEN
 
 
 @pytest.mark.parametrize(
