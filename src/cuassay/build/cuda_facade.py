@@ -41,12 +41,16 @@ def answer_for(architecture: int) -> None:
 
 
 class _Mode(OnCpu):
-    """Rewrites devices in calls of torch functions and answers where a tensor is."""
+    """Rewrites devices in calls of torch functions and answers where a tensor on the CPU is."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func is torch._scaled_mm:
+            with BlockScaledProducts():
+                return func(*args, **kwargs)
         answer = _ANSWERS.get(func)
-        if answer is not None:
+        # Tensors without data, on `meta` or fake, stay where who made them put them: compilers ask.
+        if answer is not None and args[0].device.type == "cpu":
             return answer(*args, **kwargs)
         if func is torch.Tensor.to:
             values = (*args[1:][:1], kwargs.get("device"))
@@ -59,17 +63,11 @@ class _Mode(OnCpu):
         return super().__torch_function__(func, types, args, kwargs)
 
 
-def _scaled_product(*args: Any, **kwargs: Any) -> torch.Tensor:
-    with BlockScaledProducts():
-        return torch._scaled_mm(*args, **kwargs)
-
-
 def _getter(name: str) -> Any:
     return getattr(torch.Tensor, name).__get__  # how a property arrives in a function mode
 
 
-_ANSWERS: dict[Any, Callable[..., Any]] = {
-    torch._scaled_mm: _scaled_product,
+_ANSWERS: dict[Any, Callable[..., Any]] = {  # of a tensor on the CPU
     torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
     torch.Tensor.get_device: lambda *_: 0,
     torch.Tensor.cpu: lambda tensor, *_, **__: tensor.clone(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cuassay.build.cuda_facade import cuda_facade
 from cuassay.build.python import speaks_of_a_gpu
@@ -55,3 +56,32 @@ def test_a_tensor_is_told_of_a_stream_that_uses_it() -> None:
         caller.wait_stream(side)
         y.record_stream(caller)
     assert y.tolist() == [2.0, 2.0]
+
+
+def test_a_tensor_on_the_cpu_is_said_to_be_on_a_gpu() -> None:
+    x = torch.ones(2, device="cpu")
+    with cuda_facade(), cuda_facade():
+        assert (x.device, x.get_device()) == (torch.device("cuda", 0), 0)
+        assert x.is_cuda
+        assert not x.is_cpu
+        assert x.cpu().data_ptr() != x.data_ptr()
+
+
+def test_a_tensor_without_data_stays_where_it_was_made() -> None:
+    with cuda_facade(), cuda_facade():
+        x = torch.ones(2, device="meta")
+        assert x.device.type == "meta"
+        assert not x.is_cuda
+        assert not x.is_cpu
+        with pytest.raises(NotImplementedError):
+            x.cpu()
+
+
+def test_a_compiler_traces_a_kernel_on_fake_tensors_of_a_gpu() -> None:
+    x = torch.ones(2, device="cpu")
+    with cuda_facade(), FakeTensorMode() as fakes:
+        fake = fakes.from_tensor(x)
+        out = torch.empty_like(fake)
+        assert fake.device == out.device == torch.device("cuda", 0)
+        assert fake.is_cuda
+        assert out.is_cuda

@@ -64,9 +64,16 @@ class HostedLaunches:
         return made
 
     def serve(self, launcher: MachineLauncher) -> None:
-        """Hand launches to this launcher from now on."""
+        """Hand launches to this launcher from now on, perhaps in the middle of a call.
+
+        Code that builds its extension when it is first called does so: the build takes no time
+        from the launches, and the call began before whatever the runtime has been asked.
+        """
         self.launcher = launcher
-        launcher.streams = self._streams
+        launcher.allow_time()
+        if self._streams is not None and launcher.streams is not self._streams:
+            self._streams.begin()
+            launcher.streams = self._streams
 
     @property
     def runtime(self) -> Runtime:

@@ -303,10 +303,14 @@ class MachineLauncher:
     streams: CallStreams | None = None  # where host code has streams of its own
 
     def begin_call(self) -> None:
-        """Give the launches from now on the seconds of one call."""
-        self._until = time.monotonic() + _LIMIT_S
+        """Begin a call, on the streams that host code has."""
+        self.allow_time()
         if self.streams is not None:
             self.streams.begin()
+
+    def allow_time(self) -> None:
+        """Give the launches from now on the seconds of one call."""
+        self._until = time.monotonic() + _LIMIT_S
 
     def end_call(self) -> None:
         """Say of what was recorded what only the end tells: its order, and results read."""

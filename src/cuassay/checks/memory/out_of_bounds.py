@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.endings.findings import first_raised, memory_fault, signal_name
+from cuassay.checks.endings.findings import exception_text, first_raised, memory_fault, signal_name
 from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.configurations import BUDGET_S, MOST
 from cuassay.checks.memory.unwritten_outputs import calls_after_each
@@ -142,7 +142,7 @@ class Mem002(Check):
         end = run.result.termination
         raised = first_raised(run)
         if raised is not None and not memory_fault(raised):
-            raise CannotJudgeError(f"it raised {raised.exception[:80]} between guard zones")
+            raise CannotJudgeError(f"between guard zones it raised {exception_text(raised)}")
         if raised is not None:
             fault = "a device fault where tensors lie apart: an access outside of every allocation"
         elif (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 import torch
 
 from cuassay import build
+from cuassay.build.cuda import hosted
 from cuassay.build.cuda.hosted import prepare_headers
 from cuassay.build.machine import candidates as machine
+from cuassay.build.machine.hosted import HostedLaunches
 from cuassay.model.device import CPU
 from cuassay.model.recording import CallerOrder, RecordedLaunch
 from tests.support.builds import problem
@@ -123,6 +126,36 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _loaded(folder: Path, entry: str) -> Callable[..., object]:
     text = _PYTHON % _CUDA
     return build.load(inline(text, entry), problem(), device=CPU, folder=folder).call
+
+
+@pytest.mark.parametrize(
+    ("how", "order"),
+    [
+        ("current", CallerOrder.ALWAYS),
+        ("default", CallerOrder.DEFAULT),
+        ("pool", CallerOrder.NEVER),
+        ("pool, events", CallerOrder.ALWAYS),
+    ],
+)
+def test_a_call_that_loads_its_extension_is_in_order_like_any_other(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, how: str, order: CallerOrder
+) -> None:
+    first, rest = (_PYTHON % _CUDA).split("module = ")
+    loading, rest = rest.split("\ndef entry(x, how):\n")
+    late = f"{first}\ndef entry(x, how):\n    module = {loading}\n{rest}"
+    if hosted._connected is not None and hosted._connected._streams is not None:
+        unused = dataclasses.replace(hosted._connected._streams, _begun=[], _launched=[])
+        monkeypatch.setattr(hosted._connected, "_streams", unused)
+    call = build.load(inline(late), problem(), device=CPU, folder=folder).call
+    launches, launcher = hosted._launches, machine.current
+
+    def after_a_long_build(folder: Path) -> HostedLaunches:
+        monkeypatch.setattr(launcher, "_until", 1e-9)
+        return launches(folder)
+
+    monkeypatch.setattr(hosted, "_launches", after_a_long_build)
+    (launch,) = _recorded(call, torch.randn(5, 8), how)
+    assert launch.order is order
 
 
 def _recorded(call: Callable[..., object], *arguments: object) -> tuple[RecordedLaunch, ...]:
