@@ -264,9 +264,9 @@ def test_tritons_own_kernels_are_compiled_before_they_are_launched(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(driver, "_active", _Driver())
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    (tmp_path / "kernel.py").write_text(_KERNEL)
+    (tmp_path / "launched_at_once.py").write_text(_KERNEL)
     monkeypatch.syspath_prepend(tmp_path)
-    kernel: Any = importlib.import_module("kernel").double
+    kernel: Any = importlib.import_module("launched_at_once").double
     tensors = torch.zeros(256), torch.zeros(256)
     launched = pytest.raises(AttributeError)  # that driver has no launcher
     with launched:
