@@ -52,8 +52,7 @@ def _cuassay_put(value, place, size):
 def _cuassay_fills():
     # Draws large tensors of a CPU on the GPU, seeded by the CPU's generator: there torch takes up
     # to 30 ns for an element of 16 bits, ten seconds for the experts of one layer. Methods are
-    # replaced: a module that is traced under a dispatch mode takes what convolutions return for
-    # constants. (No tracer is named here: guards take a text that names one for a traced one.)
+    # replaced: under a dispatch mode torch.jit.trace takes what convolutions return for constants.
     tensor = _cuassay_torch.Tensor
     with _cuassay_lock:
         for name in ("normal_", "uniform_"):

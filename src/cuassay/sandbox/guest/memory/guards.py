@@ -8,6 +8,7 @@ library by itself stays as it is.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import importlib
@@ -21,6 +22,7 @@ import torch
 from cuassay.build import zones
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
+from cuassay.model.python_text import parse_python
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Mode
 from cuassay.sandbox.guest.interface import Around, Made
@@ -132,9 +134,17 @@ def install(device: Device) -> object:
 
 def choose_guards(around: Around, candidate: Candidate) -> None:
     """Choose the guards that a candidate bears, before it is built."""
-    traced = any(word in source.text for source in candidate.sources for word in _TRACED)
+    traced = any(word in _code(source.text) for source in candidate.sources for word in _TRACED)
     if isinstance(around.guards, Guards) and not traced:
         around.guards.surround(around)
+
+
+def _code(text: str) -> str:
+    """Return a Python source without its comments, which load nothing; another text as it is."""
+    try:
+        return ast.unparse(parse_python(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
 
 
 @contextlib.contextmanager

@@ -174,7 +174,16 @@ def candidate(text: str) -> Candidate:
     )
 
 
-@pytest.mark.parametrize(("text", "entered"), [("torch.compile(f)", False), ("x + 1", True)])
+@pytest.mark.parametrize(
+    ("text", "entered"),
+    [
+        ("torch.compile(f)", False),
+        ("import torch._dynamo as d", False),
+        ("x + 1", True),
+        ("x + 1  # as torch.compile does", True),
+        ("no Python, but torch.jit", False),
+    ],
+)
 def test_compiled_candidates_are_called_without_a_mode(text: str, entered: bool) -> None:
     made = Around(guards=guards.Guards(CPU))
     guards.choose_guards(made, candidate(text))
