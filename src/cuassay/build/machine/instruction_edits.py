@@ -112,10 +112,12 @@ def edits_of(
         threads, of_sizes = _of_threads(function), _of_sizes(function)
         tests = _Tests(loops=frozenset(back), compared=frozenset(compared))
         for place, instruction in enumerate(function.body):
+            if instruction.line not in ran:
+                continue
             source, lifted = own_line(instruction.source), False
             if leaving_out and source is not None and not source.line:
-                source, lifted = _line_of_use(function, instruction), True
-            if instruction.line not in ran or source is None or not source.line:
+                source, lifted = _line_of_use(function, place), True
+            if source is None or not source.line:
                 continue
             file = source.file.rpartition("/")[2]
             changes = _changes(function, place, tests, sizes, scalars)
@@ -261,13 +263,14 @@ def _of_sizes(function: Function) -> frozenset[str]:
     )
 
 
-def _line_of_use(function: Function, made: Instruction) -> SourceLine | None:
-    """Return the line at which the result of an instruction without one is used first.
+def _line_of_use(function: Function, place: int) -> SourceLine | None:
+    """Return the line at which the result of the instruction at a place is used first.
 
     A compiler that takes an operation out of a loop takes its line away.
     """
+    made, *later = function.body[place:]
     wanted = {one.name for one in made.operands[:1] if isinstance(one, Register)}
-    for item in function.body[function.body.index(made) + 1 :]:
+    for item in later:
         if wanted.isdisjoint(one.name for one in item.operands[1:] if isinstance(one, Register)):
             continue
         source = own_line(item.source)
