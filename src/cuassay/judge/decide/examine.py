@@ -53,7 +53,7 @@ from cuassay.model.outcome import (
 )
 from cuassay.model.problem import STATE_SOURCE, StateSource
 from cuassay.model.scenario import ReadResult, Scenario
-from cuassay.model.steps import Disarm, Mode
+from cuassay.model.steps import Disarm, Mode, Overwrite
 from cuassay.model.trace import (
     BuildFailed,
     Finished,
@@ -594,16 +594,18 @@ class Examination:
     def _all_right(self, scenario: Scenario, run: Run) -> bool:
         """Whether every answer is right: after a wrong one a check may have nothing to say.
 
-        What calls answer while the candidate's kernels are switched off is wrong by design, and a
-        sample of a module's state is no answer.
+        What calls answer while the candidate's kernels are switched off is wrong by design, what
+        the caller wrote into a result is no answer, nor is a sample of a module's state.
         """
-        reads, armed, on = reads_of(scenario, run), [], True
+        reads, armed, on, written = reads_of(scenario, run), [], True, set[str]()
         for step in scenario.steps:
             match step:
                 case Disarm(active=off):
                     on = not off
-                case ReadResult():
-                    armed.append(on)
+                case Overwrite(result=result):
+                    written.add(result)
+                case ReadResult(result=result):
+                    armed.append(on and result not in written)
         if len(reads) < len(armed):
             return False
         answers = Answers(self._trial, run)
