@@ -62,8 +62,9 @@ class Kernel001(Check):
     code = "KERNEL001"
     title = "The kernels of a call"
     classes = ("H8", "M10", "M6")
-    # A process that was profiled is timed no more. The plain call that comes first launches the
-    # kernels as they are, where RACE001 has compiled some with pauses.
+    # The last of those that take the process at hand: the profiler stays in it, and a fault on
+    # offset inputs ends it. The plain call that comes first launches the kernels as they are, where
+    # RACE001 has compiled some with pauses.
     needs = Needs(
         process=Process.OWN, when=When.LATE, split=Split.ANY_SIDE, group=Group.NONE, gpu=True
     )
