@@ -9,7 +9,7 @@ from cuassay.checks.endings.findings import exception_text, memory_fault, termin
 from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.numeric.common import comparison_finding, single_call
-from cuassay.checks.numeric.each_size import each_size, swept
+from cuassay.checks.numeric.each_size import each_size, swept, unlike
 from cuassay.checks.numeric.listed_sizes import refusal_condition, sizes_in_words
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.case import Case
@@ -53,7 +53,7 @@ class Shp001(Check):
         "shapes: only the sizes of its workloads" unless the problem declares other bounds.
 
     Options
-        --profile sets how many sizes are tried, and how long each is in turn: 0, 8 or 40 s;
+        --profile sets how many sizes are tried, and how long each is in turn: 0, 16 or 60 s;
         --require shapes makes the condition binding.
     """
 
@@ -86,10 +86,11 @@ class Shp001(Check):
             case = scenario.cases[min(len(reads), len(scenario.cases) - 1)]
             yield ended_finding(self, trial, scenario, run, case=case, ended=ended)
             return
-        for read in reads:
+        several = len(scenario.cases) > 1
+        for read in unlike(trial, run, reads) if several else reads:
             wrong = answers.wrong(read)
             alone = scenario
-            if len(scenario.cases) > 1:
+            if several:
                 alone = single_call(read.case, label=f"shapes: {read.case.label}")
             lead = f"at {sizes_in_words(trial.problem, read.case)}"
             for comparison in wrong:
