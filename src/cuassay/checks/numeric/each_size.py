@@ -32,8 +32,8 @@ _ROUNDING = 1 / 32  # of the whole: what is further from the reference is no rou
 def each_size(trial: Trial) -> Iterator[Scenario]:
     """Yield calls at all sizes of each axis that declares its bounds, from the least one on.
 
-    The axes take turns until the judge has spent the processor time of the profile, or twice
-    as long has gone by, where the calls are what takes long.
+    The axes take turns until the judge has spent the processor time of the profile, or twice as
+    long has gone by, where the calls are what takes long.
     """
     limit_s, small = trial.effort.each_size_s, trial.cases("small")
     if not limit_s or not small:
@@ -96,9 +96,10 @@ def _cases(trial: Trial, small: Case, axis: VarAxis) -> Iterator[Case]:
             if elements(problem, case.axes) > _ELEMENTS:
                 return
             if size > roomy:
-                double = case_at(2 * size)
-                if double is not None and trial.has_room(double):
-                    roomy = 2 * size
+                beyond = 2 * size if axis.maximum is None else min(2 * size, axis.maximum)
+                further = case_at(beyond)
+                if further is not None and trial.has_room(further):
+                    roomy = beyond
                 elif not trial.has_room(case):
                     return
             settled = trial.settled(case)
