@@ -37,12 +37,12 @@ class Shp001(Check):
     How it decides
         Numbers that differ from truth by more than the achievable error are wrong at every
         legal size, listed or not, since nothing tells the caller. Of sizes in turn truth is made
-        where an answer is further from the reference as written than twice the right ones. A call that stops with an
-        exception is wrong where the problem declares the axis's bounds and the size lies
-        within them. Where an axis has no declared bounds, only its workloads are promised: an
-        exception at another size becomes a condition of use that names the listed sizes. A
-        crash, a hang or a memory fault is wrong in either case. Outside the domain (a size 0
-        that nobody declared) it is advice.
+        where an answer is further from the reference as written than twice the right ones.
+        A call that stops with an exception is wrong where the problem declares the axis's bounds
+        and the size lies within them. Where an axis has no declared bounds, only its workloads
+        are promised: an exception at another size becomes a condition of use that names the listed
+        sizes. A crash, a hang or a memory fault is wrong in either case. Outside the domain (a
+        size 0 that nobody declared) it is advice.
 
     Can it be wrong?
         The reference runs at the same sizes first; a size that it cannot handle is not
