@@ -53,7 +53,14 @@ class GeneratedInputs:
             self._problem = problem
             self.let_go()
         if not (case.generator or case.benchmark):
-            return self._small_ones(case, make)
+            if id(case) in self._small:
+                return _copied(self._small[id(case)][1])
+            made = make()
+            if _bytes(made) <= min(_SMALL_BYTES, self._limit // _LAST) and _may_be_copied(made):
+                self._small[id(case)] = (case, _copied(made))
+                if len(self._small) > _LAST:
+                    self._small.popitem(last=False)
+            return made
         key = serial.dumps(dataclasses.replace(case, label=""))
         if key in self._kept:
             self._kept.move_to_end(key)
@@ -63,17 +70,6 @@ class GeneratedInputs:
             self._kept[key] = _copied(made)
             while sum(map(_bytes, self._kept.values())) > self._limit:
                 self._kept.popitem(last=False)
-        return made
-
-    def _small_ones(self, case: Case, make: Callable[[], Inputs]) -> Inputs:
-        known = self._small.get(id(case))
-        if known is not None:
-            return _copied(known[1])
-        made = make()
-        if _bytes(made) <= min(_SMALL_BYTES, self._limit // _LAST) and _may_be_copied(made):
-            self._small[id(case)] = (case, _copied(made))
-            if len(self._small) > _LAST:
-                self._small.popitem(last=False)
         return made
 
 

@@ -17,7 +17,7 @@ from cuassay.checks.state.answers import Read
 from cuassay.inputs.geometry import elements, least, legal, try_sizes
 from cuassay.model.case import Case
 from cuassay.model.problem import VarAxis
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.trace import ScenarioResult
 
 _AT_ONCE, _MOST_AT_ONCE = 24, 192  # calls of a scenario: the first one's, and the longest one's
@@ -33,7 +33,8 @@ def each_size(trial: Trial) -> Iterator[Scenario]:
     """Yield calls at all sizes of each axis that declares its bounds, from the least one on.
 
     The axes take turns until the judge has spent the processor time of the profile, or twice as
-    long has gone by, where the calls are what takes long.
+    long has gone by, where the calls are what takes long. Lines are noted in the first call of a
+    scenario: planned cases are on both sides of every size that the sources name.
     """
     limit_s, small = trial.effort.each_size_s, trial.cases("small")
     if not limit_s or not small:
@@ -53,26 +54,20 @@ def each_size(trial: Trial) -> Iterator[Scenario]:
                 continue
             first, last = (one.axes[name] for one in (some[0], some[-1]))
             label = f"each {name} from {first} to {last}, others small"
+            # The next result of the same name takes the place of one: none has to be let go.
+            steps = [
+                step
+                for number in range(len(some))
+                for step in (
+                    Allocate(slot="a", case=number),
+                    Call(slot="a", result="r", noted=number == 0),
+                    ReadResult(result="r"),
+                )
+            ]
             begun_s = time.monotonic()
-            yield Scenario(label=label, cases=some, steps=_calls(len(some)))
+            yield Scenario(label=label, cases=some, steps=tuple(steps))
             if time.monotonic() - begun_s < _SHORT_S:
                 counts[name] = min(2 * counts[name], _MOST_AT_ONCE)
-
-
-def _calls(count: int) -> tuple[Step, ...]:
-    """Return steps that call on one case after another.
-
-    The next result of the same name takes the place of one: none has to be let go. Lines are noted
-    in the first call: the planned cases are on both sides of every size that the sources name.
-    """
-    steps: list[Step] = []
-    for number in range(count):
-        steps += [
-            Allocate(slot="a", case=number),
-            Call(slot="a", result="r", noted=number == 0),
-            ReadResult(result="r"),
-        ]
-    return tuple(steps)
 
 
 def _cases(trial: Trial, small: Case, axis: VarAxis) -> Iterator[Case]:
@@ -118,12 +113,10 @@ def unlike(trial: Trial, run: Run, reads: Sequence[Read]) -> Iterator[Read]:
     mean = most = 0.0
     for number, read in enumerate(reads):
         found = trial.distance(read.case, run, read.items)
-        near = found is not None and found[0] <= _ROUNDING
-        alike = near and found[0] <= _ALIKE * mean and found[1] <= _ALIKE * most
-        if number >= _JUDGED and alike:
-            continue
-        yield read
-        if near:  # it was right, or nobody asks for more
+        if found is None or found[0] > _ROUNDING:
+            yield read
+        elif number < _JUDGED or found[0] > _ALIKE * mean or found[1] > _ALIKE * most:
+            yield read
             mean, most = max(mean, found[0]), max(most, found[1])
 
 

@@ -42,7 +42,6 @@ from cuassay.model.scenario import (
     Release,
     Scenario,
     Step,
-    Step,
 )
 from cuassay.model.steps import CallOften, Mode
 from cuassay.model.trace import Exited, Finished, Killed, StepDone, StepRaised
