@@ -65,6 +65,8 @@ class _FirstRunsOfCases:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, FirstRuns] = OrderedDict()
+        self._bytes: dict[str, int] = {}  # of each, when it was looked at last
+        self._total_bytes = 0
 
     def of(self, key: str) -> FirstRuns:
         """Return those of one case, made or not."""
@@ -73,9 +75,17 @@ class _FirstRunsOfCases:
         return self._kept[key]
 
     def drop(self) -> None:
-        """Forget the oldest until all others are small beside what a trial holds."""
-        while sum(one.nbytes for one in self._kept.values()) > _FIRST_BYTES:
-            self._kept.popitem(last=False)
+        """Forget the oldest until all others are small beside what a trial holds.
+
+        Only those of the case that was asked for last have grown.
+        """
+        if self._kept:
+            key, last = next(reversed(self._kept.items()))
+            self._total_bytes += last.nbytes - self._bytes.get(key, 0)
+            self._bytes[key] = last.nbytes
+        while self._total_bytes > _FIRST_BYTES:
+            key, _ = self._kept.popitem(last=False)
+            self._total_bytes -= self._bytes.pop(key, 0)
 
     def is_empty(self) -> bool:
         """Whether nothing is kept."""
@@ -84,6 +94,8 @@ class _FirstRunsOfCases:
     def let_go(self) -> None:
         """Forget what is kept."""
         self._kept.clear()
+        self._bytes.clear()
+        self._total_bytes = 0
 
 
 class Truths:

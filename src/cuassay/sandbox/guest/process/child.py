@@ -383,6 +383,7 @@ class Worker:
         except Exception as error:  # a full device, which CUDA reports in many ways
             return {"record": serial.to_json(raised(index, error))}, None
         follows = self._lines is not None and isinstance(step, _FOLLOWED)
+        follows = follows and not (isinstance(step, Call) and not step.noted)
         self._around.entered.pop("lines", None)
         if self._lines is not None and follows:
             self._around.entered["lines"] = self._lines.noted
