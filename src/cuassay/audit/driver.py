@@ -78,7 +78,7 @@ def run_audit(
         budget_s = header.budget_s
         ended = executor.run(
             [_task(one, header, folder, seed=seeds[one.problem_key]) for one in left],
-            stop=lambda: budget_s is not None and time.monotonic() - started > budget_s,
+            stop=_budget(budget_s, started),
             watch=lambda task, lane, event: watch(by_id[task.id], lane, event),
         )
         for end in ended:
@@ -152,3 +152,7 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder, *, seed: int) 
         within=(header.tree,),
     )
     return Task(id=item.id, job=job, folder=place, attempt=attempt, files=one.files)
+
+
+def _budget(budget_s: float | None, started: float) -> Callable[[], bool]:
+    return lambda: budget_s is not None and time.monotonic() - started > budget_s

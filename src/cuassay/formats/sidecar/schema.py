@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, get_type_hints
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar, TypeAlias, get_type_hints
 
 from pydantic import Field, FiniteFloat, create_model
 
@@ -24,9 +24,10 @@ _IN_TOML: Mapping[Any, Any] = {
     Structure: Annotated[Structure, Field(strict=False)],
 }
 _NAMES = ("axis", "rows", "columns", "lengths")  # of axes and inputs
-_RENAMED = {(Mask, "kind"): "pattern"}  # the table's own key is `kind`
-_LEFT_OUT = {(Opaque, "seen")}  # which the table cannot know
-_DEFAULTS = {(Opaque, "why"): "the sidecar says so"}
+_Field: TypeAlias = tuple[type[Domain], str]
+_RENAMED: Mapping[_Field, str] = {(Mask, "kind"): "pattern"}  # the table's own key is `kind`
+_LEFT_OUT: Collection[_Field] = {(Opaque, "seen")}  # which the table cannot know
+_DEFAULTS: Mapping[_Field, Any] = {(Opaque, "why"): "the sidecar says so"}
 
 
 class DomainModel(StrictModel):
@@ -42,7 +43,7 @@ class DomainModel(StrictModel):
         """Return the domain that the table states."""
         own = {key: name for (kind, name), key in _RENAMED.items() if kind is self.kind}
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        given = {
+        given: dict[str, Any] = {
             own.get(name, name): tuple(value) if isinstance(value, list) else value
             for name, value in values.items()
         }
