@@ -15,7 +15,7 @@ from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
+from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, call_steps
 from cuassay.model.steps import Arrange, Inspect, Layout
 from cuassay.model.trace import ScenarioResult, done_steps
 
@@ -80,9 +80,7 @@ class Kernel001(Check):
         for case in legal[:1] or list(trial.cases("small")[:1]):
             names = [spec.name for spec in tensor_inputs(trial.problem) if spec.shape]
             steps = (
-                Allocate(slot="a", case=0),
-                Call(slot="a", result="plain"),
-                ReadResult(result="plain"),
+                *call_steps("a", 0, "plain"),
                 Inspect(slot="a"),
                 Release(name="a"),
                 Allocate(slot="b", case=0),
