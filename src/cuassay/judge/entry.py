@@ -234,12 +234,7 @@ def _imported_elsewhere(job: Job) -> bool:
 def _guarded(job: Job, emit: Callable[[Event], None], started: float, place: _Place) -> int:
     """Run the job; every failure becomes one EngineStopped event."""
     try:
-        way, known = settings.get(settings.TRITON), settings.TRITON_WAYS
-        if way and way not in known:
-            raise UsageError(
-                f"{settings.TRITON} is '{way}': expected {' or '.join(known)}; leave it unset for "
-                f"{known[0]}"
-            )
+        _known_settings()
         warmed = place.prepare(job)
         _verbs(warmed).run(job, emit, started, place.nursery)
     except UsageError as error:
@@ -294,6 +289,16 @@ def _launches_kernels(path: Path) -> bool:
     text = path.read_text(errors="ignore")
     named = speaks_of_triton(text) or speaks_of_cute(text)
     return named or any(sign in text for sign in _KERNEL_SIGNS)
+
+
+def _known_settings() -> None:
+    """Raise UsageError for a setting of the environment that means nothing."""
+    way = settings.get(settings.TRITON)
+    if way and way not in settings.TRITON_WAYS:
+        raise UsageError(
+            f"{settings.TRITON} is '{way}': expected {' or '.join(settings.TRITON_WAYS)}; leave it "
+            f"unset for {settings.TRITON_WAYS[0]}"
+        )
 
 
 def _likely_kind() -> Device:

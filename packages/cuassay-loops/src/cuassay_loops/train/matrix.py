@@ -49,25 +49,7 @@ def train(
 
     Raises UsageError for settings that cannot be; BuildError where the candidate does not build.
     """
-    if site.phase in (Phase.DECODE, Phase.ENCODER):
-        raise UsageError(
-            f"site '{site.name}' takes no part in training: use "
-            f"`cuassay loop infer --site {site.name}`"
-        )
-    if site.optimizer and set(wanted.optimizers) - {site.optimizer}:
-        raise UsageError(
-            f"site '{site.name}' is the step of optimizer '{site.optimizer}': leave --optimizer out"
-        )
-    if wanted.accumulate < 1 or preset.batch % wanted.accumulate:
-        raise UsageError(
-            f"--accumulate {wanted.accumulate} does not divide the batch of {preset.batch} rows"
-        )
-    if not 1 <= wanted.seeds <= 1000:
-        raise UsageError(f"--seeds {wanted.seeds} is out of range; expected 1 to 1000")
-    for name in wanted.optimizers:
-        optimizers.recipe(name)
-    for name in wanted.data:
-        corpus(name, preset.vocab)
+    _check(wanted, site, preset)
     wanted = replace(wanted, starts=wanted.starts or _usual_starts(site))
     kind = device.kind
     steps = wanted.steps or STEPS[kind]
@@ -216,6 +198,28 @@ class _Told:
                 f"{self._name}: step {step + 1}/{self._steps}, loss {trusted:.4f} trusted, "
                 f"{candidate:.4f} with the kernel"
             )
+
+
+def _check(wanted: LoopSettings, site: Site, preset: Preset) -> None:
+    if site.phase in (Phase.DECODE, Phase.ENCODER):
+        raise UsageError(
+            f"site '{site.name}' takes no part in training: use "
+            f"`cuassay loop infer --site {site.name}`"
+        )
+    if site.optimizer and set(wanted.optimizers) - {site.optimizer}:
+        raise UsageError(
+            f"site '{site.name}' is the step of optimizer '{site.optimizer}': leave --optimizer out"
+        )
+    if wanted.accumulate < 1 or preset.batch % wanted.accumulate:
+        raise UsageError(
+            f"--accumulate {wanted.accumulate} does not divide the batch of {preset.batch} rows"
+        )
+    if not 1 <= wanted.seeds <= 1000:
+        raise UsageError(f"--seeds {wanted.seeds} is out of range; expected 1 to 1000")
+    for name in wanted.optimizers:
+        optimizers.recipe(name)
+    for name in wanted.data:
+        corpus(name, preset.vocab)
 
 
 def _cells(wanted: LoopSettings, kind: str, *, optimizer: str) -> Iterator[Cell]:
