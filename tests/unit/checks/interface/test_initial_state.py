@@ -309,7 +309,7 @@ class ModelNew(nn.Module):
     [
         ("renamed", ("", ""), "", ""),
         ("folded", ("self.eval()", "[each.fold() for each in self.layers]; self.eval()"),
-         "", "loaded-state"),
+         "", "evaluation-mode"),
         ("first", ("relu(), second.norm", "relu(), first.norm"), "API004", ""),
     ],
 )  # fmt: skip

@@ -131,7 +131,7 @@ def test_a_number_that_is_zero_is_no_factor(shift: int, found: bool) -> None:
     number = ScalarSpec(name="shift", dtype=DType.INT64, domain=Choice(values=(shift,)))
     problem = dataclasses.replace(PROBLEM, inputs=(*PROBLEM.inputs, number))
     case = Case(label="c", axes={"rows": 4, "cols": 30}, fills={}, seed=1)
-    given = {**_inputs(4, 30), "shift": shift}
+    given: dict[str, torch.Tensor | int] = {**_inputs(4, 30), "shift": shift}
     want = _right(_inputs(4, 30))
     said = [
         relation.predicted(case, given, want)
