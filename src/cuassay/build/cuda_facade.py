@@ -217,15 +217,6 @@ _REPLACED: dict[tuple[Any, str], Any] = {
 @contextlib.contextmanager
 def cuda_facade() -> Iterator[None]:
     """Answer for a GPU in this block; nests, and may be entered on several threads."""
-    _enter()
-    try:
-        with _Mode():
-            yield
-    finally:
-        _leave()
-
-
-def _enter() -> None:
     global _depth
     with _lock:
         if _depth == 0:
@@ -233,14 +224,13 @@ def _enter() -> None:
                 _originals[owner, name] = getattr(owner, name, _ABSENT)
                 setattr(owner, name, replacement)
         _depth += 1
-
-
-def _leave() -> None:
-    global _depth
-    with _lock:
-        _depth -= 1
-        if _depth == 0:
-            for (owner, name), original in _originals.items():
+    try:
+        with _Mode():
+            yield
+    finally:
+        with _lock:
+            _depth -= 1
+            for (owner, name), original in _originals.items() if _depth == 0 else ():
                 # what a candidate put in its place stays, as it would on a GPU
                 if getattr(owner, name, _ABSENT) is not _REPLACED[owner, name]:
                     continue
@@ -248,4 +238,5 @@ def _leave() -> None:
                     delattr(owner, name)
                 else:
                     setattr(owner, name, original)
-            _originals.clear()
+            if _depth == 0:
+                _originals.clear()
