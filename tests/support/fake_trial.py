@@ -49,6 +49,7 @@ from cuassay.model.scenario import Allocate, Scenario
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
+from cuassay.oracle.compare.distance import distance
 from cuassay.oracle.compare.outputs import Comparison, Statistic, compare
 from cuassay.oracle.lift.magnitudes import Magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
@@ -161,6 +162,15 @@ class FakeTrial:
     ) -> tuple[Comparison, ...] | None:
         """Leave every answer to `compare`."""
         return None
+
+    def distance(
+        self, case: Case, run: Run, items: Iterable[ResultItem]
+    ) -> tuple[float, float] | None:
+        """Return how far an answer is from the reference's."""
+        written = run_as_written(self.reference, list(self.inputs(case).values()))
+        found = matched(self.problem, [tuple(one.shape) for one in written], run, items)
+        tensors = [one for one in found if isinstance(one, torch.Tensor)]
+        return distance(tensors, written) if len(tensors) == len(written) else None
 
     def moves(self, first: Case, second: Case) -> bool:
         """Whether the answers to two cases differ by far more than their noise."""

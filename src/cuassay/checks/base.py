@@ -172,6 +172,15 @@ class Trial(Protocol):
         Its comparisons with rough truth, or none where the reference's own error explains it.
         """
 
+    def distance(
+        self, case: Case, run: Run, items: Iterable[ResultItem]
+    ) -> tuple[float, float] | None:
+        """Return how far an answer is from the reference's as written: mean and largest difference.
+
+        In units of the reference's root mean square; None where numbers do not say it. No truth is
+        made.
+        """
+
     def moves(self, first: Case, second: Case) -> bool:
         """Whether the reference's answers to two cases differ by far more than it errs itself.
 

@@ -23,6 +23,7 @@ from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane
+from cuassay.oracle.compare.distance import distance
 from cuassay.oracle.compare.outputs import Comparison, compare, measure
 from cuassay.oracle.grade import least_family
 from cuassay.oracle.known_bits import KnownAnswers
@@ -146,6 +147,21 @@ class Comparing:
             return None
         self._note_right(run, key, items, _Explained(comparisons=found))
         return found
+
+    def distance(
+        self, case: Case, run: Run, items: Iterable[ResultItem]
+    ) -> tuple[float, float] | None:
+        """Return how far an answer is from the reference's as written; see `compare.distance`.
+
+        None where that says nothing. It takes one run of the reference.
+        """
+        with self._truths.spent(f"as written, {sizes_text(case)}"):
+            written = self._truths.as_written(list(self._truths.inputs(case).values()))
+        shapes = [tuple(one.shape) for one in written]
+        with self._spent(case):
+            found = matched(self._knowledge.problem, shapes, run, items)
+            tensors = [one for one in found if isinstance(one, torch.Tensor)]
+            return distance(tensors, written) if len(tensors) == len(written) else None
 
     def is_gross(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Return whether rough truth shows that an answer is wrong whatever a kernel may round.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from cuassay.contract.breaks import stated_facts
 from cuassay.contract.facts import Known
 from cuassay.formats.execute import on_cpu
+from cuassay.inputs.geometry import elements
 from cuassay.inputs.seeds import derive
 from cuassay.judge.cases import Cases
 from cuassay.judge.comparing import Comparing
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _CHECKS = 5  # that may take all that a check may, within the time of a trial
 _JUDGED_RUNS = 3  # of the reference, on a case that a scenario judges, its own errors included
+_FOLLOWED = 8  # cases of a scenario; of more each counts as the largest, which alone is followed
 _CALLS = (Call, CallInto, StreamCall, CompiledCall, Backward)
 
 
@@ -107,7 +109,11 @@ class JudgeTrial:
         """
         bare = {step.case for step in scenario.steps if isinstance(step, Outline)}
         cases = [case for place, case in enumerate(scenario.cases) if place not in bare]
-        runs_s = [self.memory.room.run_s(self.problem, case) for case in cases]
+        if len(cases) > _FOLLOWED:
+            largest = max(cases, key=lambda case: elements(self.problem, case.axes))
+            runs_s = [self.memory.room.run_s(self.problem, largest)] * len(cases)
+        else:
+            runs_s = [self.memory.room.run_s(self.problem, case) for case in cases]
         calls = sum(isinstance(step, _CALLS) for step in scenario.steps)
         return _JUDGED_RUNS * sum(runs_s) + calls * max(runs_s, default=0.0)
 
@@ -210,6 +216,12 @@ class JudgeTrial:
     ) -> tuple[Comparison, ...] | None:
         """Return what shows an answer to be right without a full truth; None: ask `compare`."""
         return self.comparing.explains(case, run, items)
+
+    def distance(
+        self, case: Case, run: Run, items: Iterable[ResultItem]
+    ) -> tuple[float, float] | None:
+        """Return how far an answer is from the reference's as written; see `Comparing.distance`."""
+        return self.comparing.distance(case, run, items)
 
     def compare(
         self,

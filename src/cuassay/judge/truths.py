@@ -50,21 +50,13 @@ _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 _TEXTS = 256  # cases whose values are known as text
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TruthCache:
-    """What was made of a problem's cases on one device, by a case's values and seed as JSON."""
-
-    truths: OrderedDict[str, Truth] = dataclasses.field(default_factory=OrderedDict)
-    own_errors: OrderedDict[str, tuple[OwnError, ...]] = dataclasses.field(
-        default_factory=OrderedDict
-    )
-
-
 class _FirstRunsOfCases:
     """The runs with which truths and own errors of a case begin, as far as they are small."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, FirstRuns] = OrderedDict()
+        self._bytes: dict[str, int] = {}  # of each, when it was looked at last
+        self._total_bytes = 0
 
     def of(self, key: str) -> FirstRuns:
         """Return those of one case, made or not."""
@@ -73,9 +65,17 @@ class _FirstRunsOfCases:
         return self._kept[key]
 
     def drop(self) -> None:
-        """Forget the oldest until all others are small beside what a trial holds."""
-        while sum(one.nbytes for one in self._kept.values()) > _FIRST_BYTES:
-            self._kept.popitem(last=False)
+        """Forget the oldest until all others are small beside what a trial holds.
+
+        Only those of the case that was asked for last have grown.
+        """
+        if self._kept:
+            key, last = next(reversed(self._kept.items()))
+            self._total_bytes += last.nbytes - self._bytes.get(key, 0)
+            self._bytes[key] = last.nbytes
+        while self._total_bytes > _FIRST_BYTES:
+            key, _ = self._kept.popitem(last=False)
+            self._total_bytes -= self._bytes.pop(key, 0)
 
     def is_empty(self) -> bool:
         """Whether nothing is kept."""
@@ -84,6 +84,19 @@ class _FirstRunsOfCases:
     def let_go(self) -> None:
         """Forget what is kept."""
         self._kept.clear()
+        self._bytes.clear()
+        self._total_bytes = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TruthCache:
+    """What was made of a problem's cases on one device, by a case's values and seed as JSON."""
+
+    truths: OrderedDict[str, Truth] = dataclasses.field(default_factory=OrderedDict)
+    own_errors: OrderedDict[str, tuple[OwnError, ...]] = dataclasses.field(
+        default_factory=OrderedDict
+    )
+    firsts: _FirstRunsOfCases = dataclasses.field(default_factory=_FirstRunsOfCases)
 
 
 class Truths:
@@ -106,8 +119,7 @@ class Truths:
         self._knowledge, self._reference, self._memory = knowledge, reference, memory
         self._device, self._timeline = device, timeline
         kept = TruthCache() if cache is None else cache
-        self.cache, self._owns = kept.truths, kept.own_errors
-        self._firsts = _FirstRunsOfCases()
+        self.cache, self._owns, self._firsts = kept.truths, kept.own_errors, kept.firsts
         self._looks: dict[str, Look] = {}
         self._texts: dict[int, tuple[Case, str]] = {}
         self._deterministic: bool | None = None
@@ -163,8 +175,10 @@ class Truths:
 
         A truth of the case begins with it.
         """
-        values, key = list(self.inputs(case).values()), self.key(case)
-        seed, first = derive(case.seed, "truth"), self._firsts.of(key)
+        first = self._firsts.of(self.key(case))
+        if first.plain is not None:
+            return first.plain
+        values, seed = list(self.inputs(case).values()), derive(case.seed, "truth")
         call = self._reference.call
         made = self._memory.capped(
             lambda: ReferenceRunner(call, values, self._outputs, seed, first=first).plain()

@@ -58,7 +58,7 @@ class Effort:
     parted_length = _Row(97, 193, 509)  # of a sum that is cut in parts
     relation_seeds = _Row(2, 3, 4)  # on which the reference confirms a relation
 
-    each_size_s = _Row(0.0, 8.0, 40.0)  # of processor time, for all sizes of an axis in turn
+    each_size_s = _Row(0.0, 16.0, 60.0)  # of processor time, for all sizes of an axis in turn
 
     # Large sizes. The judged elements are those that a truth is made of: slices with what all of
     # them need (a weight), or a call that has no slices. A tensor goes beyond the last ones.

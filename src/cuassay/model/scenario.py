@@ -101,7 +101,8 @@ class Call(CallOfSlot):
     module, frozen unless `autograd` is Autograd.ON; it is made under `autograd`, and with
     `autocast` under torch.autocast too. The host waits for the call in any case. With `exchange`
     another value takes the place of what a part of its code comes to, or a tensor that it keeps is
-    spoiled; a call in which that did not happen holds nothing.
+    spoiled; a call in which that did not happen holds nothing. Which lines run is noted where it is
+    `noted`, which takes longer than a small call.
     """
 
     words: ClassVar = "being called"
@@ -114,6 +115,7 @@ class Call(CallOfSlot):
     parameters: bool = False
     autocast: bool = False
     exchange: Exchange | Spoiled | OperatorExchange | None = None
+    noted: bool = True
 
     @property
     def wants_answers(self) -> str:
@@ -202,6 +204,17 @@ Production: TypeAlias = (
     | Outline
 )
 Step: TypeAlias = Plain | Production
+
+
+def call_steps(
+    slot: str, case: int, result: str, *, poison: Poison = Poison.NAN
+) -> tuple[Step, ...]:
+    """Return steps that allocate a case, call on it once and read the result."""
+    return (
+        Allocate(slot=slot, case=case),
+        Call(slot=slot, result=result, poison=poison),
+        ReadResult(result=result),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,8 +72,26 @@ def test_what_a_copy_would_change_is_made_anew() -> None:
         assert make.calls == 2
 
 
-def test_cases_that_cuassay_fills_are_not_kept() -> None:
+def test_of_cases_that_cuassay_fills_the_last_small_ones_are_kept() -> None:
     drawn, make = GeneratedInputs(planned_bytes=1 << 20), _Maker(_plain)
+    cases = [dataclasses.replace(_CASE, generator=False, seed=n) for n in range(300)]
+    first = drawn.inputs(_PROBLEM, cases[0], make)["x"]
+    assert isinstance(first, torch.Tensor)
+    before = first.clone()
+    first.zero_()
+    assert torch.equal(drawn.inputs(_PROBLEM, cases[0], make)["x"], before)  # type: ignore[arg-type]
+    assert make.calls == 1
+    for case in cases[1:]:
+        drawn.inputs(_PROBLEM, case, make)
+    drawn.inputs(_PROBLEM, cases[-1], make)
+    assert make.calls == 300
+    drawn.inputs(_PROBLEM, cases[0], make)
+    assert make.calls == 301
+
+
+def test_large_cases_that_cuassay_fills_are_not_kept() -> None:
+    drawn, make = GeneratedInputs(planned_bytes=None), _Maker(lambda: {"x": torch.zeros(1 << 17)})
+    case = dataclasses.replace(_CASE, generator=False)
     for _ in range(2):
-        drawn.inputs(_PROBLEM, dataclasses.replace(_CASE, generator=False), make)
+        drawn.inputs(_PROBLEM, case, make)
     assert make.calls == 2

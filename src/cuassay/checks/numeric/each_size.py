@@ -9,27 +9,32 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from cuassay.checks.base import Trial
-from cuassay.checks.numeric.common import one_by_one
+from cuassay.checks.base import Run, Trial
+from cuassay.checks.state.answers import Read
 from cuassay.inputs.geometry import elements, least, legal, try_sizes
 from cuassay.model.case import Case
 from cuassay.model.problem import VarAxis
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.trace import ScenarioResult
 
-_AT_ONCE = 24  # calls of a scenario
+_AT_ONCE, _MOST_AT_ONCE = 24, 192  # calls of a scenario: the first one's, and the longest one's
+_SHORT_S = 1.0  # of a scenario: the next one of its axis has twice as many calls
 _ELEMENTS = 1 << 15  # of inputs and outputs of a call
-_PATIENCE = 4.0
+_PATIENCE = 2.0
+_JUDGED = 2  # answers of a scenario that truth judges, whatever they are
+_ALIKE = 2.0  # times the largest distance of those: of a right answer at another size
+_ROUNDING = 1 / 32  # of the whole: what is further from the reference is no rounding
 
 
 def each_size(trial: Trial) -> Iterator[Scenario]:
     """Yield calls at all sizes of each axis that declares its bounds, from the least one on.
 
-    The axes take turns until the judge has spent the processor time of the profile, or four times
-    as long has gone by, where the calls are what takes long.
+    The axes take turns until the judge has spent the processor time of the profile, or twice as
+    long has gone by, where the calls are what takes long. Lines are noted in the first call of a
+    scenario: planned cases are on both sides of every size that the sources name.
     """
     limit_s, small = trial.effort.each_size_s, trial.cases("small")
     if not limit_s or not small:
@@ -39,35 +44,80 @@ def each_size(trial: Trial) -> Iterator[Scenario]:
         for axis in trial.problem.var_axes()
         if axis.declared and not axis.derived and not axis.sizes
     }
+    counts = dict.fromkeys(going, _AT_ONCE)
     end_s, last_s = time.process_time() + limit_s, time.monotonic() + _PATIENCE * limit_s
     while going:
         for name, cases in tuple(going.items()):
-            some = tuple(islice(cases, _AT_ONCE))
+            some = tuple(islice(cases, counts[name]))
             if not some or time.process_time() > end_s or time.monotonic() > last_s:
                 del going[name]
                 continue
             first, last = (one.axes[name] for one in (some[0], some[-1]))
             label = f"each {name} from {first} to {last}, others small"
-            yield Scenario(label=label, cases=some, steps=one_by_one(range(len(some))))
+            # The next result of the same name takes the place of one: none has to be let go.
+            steps = [
+                step
+                for number in range(len(some))
+                for step in (
+                    Allocate(slot="a", case=number),
+                    Call(slot="a", result="r", noted=number == 0),
+                    ReadResult(result="r"),
+                )
+            ]
+            begun_s = time.monotonic()
+            yield Scenario(label=label, cases=some, steps=tuple(steps))
+            if time.monotonic() - begun_s < _SHORT_S:
+                counts[name] = min(2 * counts[name], _MOST_AT_ONCE)
 
 
 def _cases(trial: Trial, small: Case, axis: VarAxis) -> Iterator[Case]:
-    """Yield a case at each size of an axis, as far as the reference and its cost allow."""
-    problem, size = trial.problem, least(axis)
+    """Yield a case at each size of an axis, as far as the reference and its cost allow.
+
+    Whether a case has room is asked at twice the size each time: the ones before need less.
+    """
+    problem, size, roomy = trial.problem, least(axis), 0
     low = {one.name: min(least(one, 2), small.axes[one.name]) for one in problem.var_axes()}
+
+    def case_at(wished: int) -> Case | None:
+        sizes = try_sizes(problem, small.axes, {**low, axis.name: wished})
+        if sizes is None or not legal(problem, sizes):
+            return None
+        label, seed = f"{axis.name}={wished}", trial.seed("SHP001", axis.name, wished)
+        return dataclasses.replace(small, label=label, axes=sizes, fills={}, seed=seed)
+
     while axis.maximum is None or size <= axis.maximum:
-        sizes = try_sizes(problem, small.axes, {**low, axis.name: size})
-        if sizes is not None and elements(problem, sizes) > _ELEMENTS:
-            return
-        if sizes is not None and legal(problem, sizes):
-            label, seed = f"{axis.name}={size}", trial.seed("SHP001", axis.name, size)
-            case = dataclasses.replace(small, label=label, axes=sizes, fills={}, seed=seed)
-            if not trial.has_room(case):
+        case = case_at(size)
+        if case is not None:
+            if elements(problem, case.axes) > _ELEMENTS:
                 return
+            if size > roomy:
+                beyond = 2 * size if axis.maximum is None else min(2 * size, axis.maximum)
+                further = case_at(beyond)
+                if further is not None and trial.has_room(further):
+                    roomy = beyond
+                elif not trial.has_room(case):
+                    return
             settled = trial.settled(case)
             if settled is not None:
                 yield settled
         size += axis.multiple_of
+
+
+def unlike(trial: Trial, run: Run, reads: Sequence[Read]) -> Iterator[Read]:
+    """Yield the answers of a scenario of many sizes that truth has to judge, in their order.
+
+    The first two; then each that is further from the reference as written than twice the furthest
+    of those that were right. The others err no more than they do: at some sizes alone a kernel is
+    wrong by more than by rounding.
+    """
+    mean = most = 0.0
+    for number, read in enumerate(reads):
+        found = trial.distance(read.case, run, read.items)
+        if found is None or found[0] > _ROUNDING:
+            yield read
+        elif number < _JUDGED or found[0] > _ALIKE * mean or found[1] > _ALIKE * most:
+            yield read
+            mean, most = max(mean, found[0]), max(most, found[1])
 
 
 def swept(seen: Iterable[tuple[Scenario, ScenarioResult]]) -> str:

@@ -540,7 +540,8 @@ class Examination:
             reason = shortage(trial.device, scenario, trial.problem)
         else:
             reason = inconclusive_reason(run)
-        near = self._near_share(scenario, run) if check.asks_right and not reason else None
+        one = len(scenario.cases) == 1  # of several cases a check asks for those that it needs
+        near = self._near_share(scenario, run) if one and check.asks_right and not reason else None
         if not reason and near is None:
             reason = self._ill_conditioned(check, scenario, run)
         if reason:

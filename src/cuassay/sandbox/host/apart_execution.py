@@ -203,7 +203,7 @@ class ApartExecution(Execution):
             "outputs": held.outputs,
             "before": before,
             "part": step.exchange.told if isinstance(step.exchange, Exchange | Spoiled) else None,
-            "follow": step.result in self._read_later and step.exchange is None,
+            "follow": step.noted and step.result in self._read_later and step.exchange is None,
             "later_s": _LATER_S if self._called else 0.0,
             "pace_s": _PACE_S if self._called else 0.0,
         }

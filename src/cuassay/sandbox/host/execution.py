@@ -7,14 +7,14 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 
 from cuassay.errors import UsageError
+from cuassay.inputs.geometry import tensor_bytes
 from cuassay.model import serial
-from cuassay.model.axes import shape_of
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.reached import Reached, read_reached
@@ -227,22 +227,18 @@ class Execution:
         if total > self._limits.results_bytes:
             raise GoneError(Gone.GARBLED, f"results of {total} bytes")
 
+    @cached_property
+    def _expected_bytes(self) -> int:
+        """The most that the outputs of any of the cases have."""
+        specs, cases = self._problem.outputs, self._scenario.cases
+        return max((tensor_bytes(specs, case.axes) for case in cases), default=0)
+
     def _of_plausible_size(self, record: StepDone) -> StepRecord:
         """Return the record of a read, or an exception where it announces far more than it may.
 
         Nothing is fetched then: making room for it would cost the judge what it announces.
         """
-        expected = max(
-            (
-                sum(
-                    nbytes(spec.dtype.value, shape_of(spec.shape, case.axes))
-                    for spec in self._problem.outputs
-                )
-                for case in self._scenario.cases
-            ),
-            default=0,
-        )
-        allowed = _SPARE_BYTES + _SPARE_TIMES * expected
+        allowed = _SPARE_BYTES + _SPARE_TIMES * self._expected_bytes
         announced = sum(
             nbytes(item.dtype, item.shape)
             for item in record.items
@@ -253,7 +249,8 @@ class Execution:
         return StepRaised(
             index=record.index,
             exception="OversizedResult",
-            message=f"the call returned {announced:,} bytes where its outputs have {expected:,}",
+            message=f"the call returned {announced:,} bytes where its outputs have "
+            f"{self._expected_bytes:,}",
         )
 
     async def _fetch(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from cuassay.checks.numeric.each_size import each_size, swept
 from cuassay.checks.numeric.shapes import Shp001
+from cuassay.model.case import Case
 from cuassay.model.effort import Effort
 from cuassay.model.trace import Finished, ScenarioResult
 from cuassay.model.verdict import Profile
@@ -17,6 +20,11 @@ def by_a_table(x: torch.Tensor) -> torch.Tensor:
     table = torch.ones(401)
     table[347] = 1.1
     return x.sum(-1) * table[x.shape[1] % 401]
+
+
+def by_halves(x: torch.Tensor) -> torch.Tensor:
+    half = x.shape[1] // 2  # another order of its sum at each size, which is honest
+    return x[:, :half].sum(-1) + x[:, half:].sum(-1)
 
 
 def plain(x: torch.Tensor) -> torch.Tensor:
@@ -49,6 +57,22 @@ def test_one_wrong_size_is_found_and_named_alone(trial: FakeTrial) -> None:
 
 def test_the_same_kernel_without_the_entry_is_right_at_all_sizes(trial: FakeTrial) -> None:
     assert examine(Shp001(), trial, lambda: plain) == []
+
+
+def test_truth_is_made_of_few_sizes_and_another_order_of_sums_is_right(
+    trial: FakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[str]()
+    compare = FakeTrial.compare
+
+    def counted(self: FakeTrial, case: Case, *given: Any, **named: Any) -> Any:
+        made.append(case.label)
+        return compare(self, case, *given, **named)
+
+    monkeypatch.setattr(FakeTrial, "compare", counted)
+    assert examine(Shp001(), trial, lambda: by_halves) == []
+    swept_sizes = sum(len(one.cases) for one in each_size(trial))
+    assert len(made) - len(trial.cases("shapes")) < swept_sizes / 4
 
 
 def test_a_size_at_which_the_call_does_not_end_well_is_named(trial: FakeTrial) -> None:

@@ -391,6 +391,16 @@ def test_calls_whose_results_nobody_reads_are_not_followed(cpu: Nursery) -> None
         assert apart.run(scenario(*steps), values, fresh=True).reached.calls == 1
 
 
+def test_calls_whose_lines_nobody_asks_for_are_not_followed(cpu: Nursery) -> None:
+    steps: list[Step] = [Allocate(slot="a", case=0)]
+    calls = [Call(slot="a", result="r", noted=noted) for noted in (False, True, False)]
+    steps += [step for call in calls for step in (call, ReadResult(result="r"))]
+    with opened("def run(x):\n    return x + 1", cpu) as apart:
+        run = apart.run(scenario(*steps), values, fresh=True)
+    assert run.reached.calls == 1
+    assert all(isinstance(one, StepDone) for one in run.result.records)
+
+
 def test_a_part_of_the_code_comes_to_another_value_in_one_call(cpu: Nursery) -> None:
     source = "def run(x):\n    y = x * 2.0\n    return y + 1.0 if len(x) < 99 else y - 1.0"
     with opened(source, cpu) as apart:
