@@ -77,8 +77,9 @@ def _array_interface(tensor: torch.Tensor) -> dict[str, object]:
         size = tensor.element_size()
         steps = None if tensor.is_contiguous() else tuple(one * size for one in tensor.stride())
         place = tensor.data_ptr() if tensor.numel() else 0
+        name_of: Any = torch._tensor._dtype_to_typestr
         return {
-            "typestr": _types._dtype_to_typestr(tensor.dtype), "strides": steps,
+            "typestr": name_of(tensor.dtype), "strides": steps,
             "shape": tuple(tensor.shape), "data": (place, False), "version": 2,
         }  # fmt: skip
 
