@@ -23,7 +23,7 @@ from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.memory.guard_allocator import CudaAllocator
 from cuassay.sandbox.guest.memory.guard_zones import GuardedBlock, ZoneLedger
 
-_COMPILED: Any = torch._C._dynamo.guards  # where compiled code takes memory on a CPU
+_COMPILED: Any = torch._C._dynamo.guards  # what code that torch compiles takes memory of
 
 
 @pytest.fixture
