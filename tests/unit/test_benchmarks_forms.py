@@ -47,3 +47,17 @@ def test_what_is_stored_errs_by_a_few_roundings_to_16_bits(forms: ModuleType) ->
     )
     assert bool((right != stored).any())
     assert bool(((right - stored).abs() <= 2.0**-6 * right.abs()).all())
+
+
+def test_what_meets_16_bits_is_cast_and_what_is_summed_is_not(forms: ModuleType) -> None:
+    q, k, v = (normal(1, 2, 9, 8, seed=seed).half() for seed in (1, 2, 3))
+    decays, state = -normal(1, 2, 9, seed=4).abs(), normal(1, 2, 8, 8, seed=5)
+
+    def outputs(*rewrites: str, state: Tensor) -> Tensor:
+        call = forms.formed("gated_linear_attention", "float16", rewrites, 1)
+        found: Tensor = call(q, k, v, decays, state)[0]
+        return found
+
+    cast = state.half().float()
+    assert bool((outputs("sides", state=cast) == outputs(state=cast)).all())
+    assert bool((outputs("sides", state=state) != outputs(state=state)).any())
