@@ -67,10 +67,27 @@ def _getter(name: str) -> Any:
     return getattr(torch.Tensor, name).__get__  # how a property arrives in a function mode
 
 
+_types: Any = torch._tensor  # torch declares no types of what names them for other libraries
+
+
+def _array_interface(tensor: torch.Tensor) -> dict[str, object]:
+    with torch._C.DisableTorchFunction():
+        if tensor.requires_grad:
+            raise RuntimeError("a tensor that requires grad has no __cuda_array_interface__")
+        size = tensor.element_size()
+        steps = None if tensor.is_contiguous() else tuple(one * size for one in tensor.stride())
+        place = tensor.data_ptr() if tensor.numel() else 0
+        return {
+            "typestr": _types._dtype_to_typestr(tensor.dtype), "strides": steps,
+            "shape": tuple(tensor.shape), "data": (place, False), "version": 2,
+        }  # fmt: skip
+
+
 _ANSWERS: dict[Any, Callable[..., Any]] = {  # of a tensor on the CPU
     torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
     torch.Tensor.get_device: lambda *_: 0,
     torch.Tensor.cpu: lambda tensor, *_, **__: tensor.clone(),
+    _getter("__cuda_array_interface__"): _array_interface,
     _getter("is_cuda"): lambda *_: True,
     _getter("is_cpu"): lambda *_: False,
     _getter("device"): lambda *_: _DEVICE,

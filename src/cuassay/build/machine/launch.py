@@ -301,6 +301,19 @@ class MachineLauncher:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _until: float = 0.0  # when the call under way has taken too long
     streams: CallStreams | None = None  # where host code has streams of its own
+    failure: Exception | None = None  # what cannot be raised through native code
+
+    @contextmanager
+    def answered(self) -> Iterator[None]:
+        """Raise what went wrong in the machine below native code, after the block that ran it."""
+        self.failure = None
+        try:
+            yield
+        except Exception:
+            if self.failure is None:
+                raise
+        if self.failure is not None:
+            raise self.failure
 
     def begin_call(self) -> None:
         """Begin a call, on the streams that host code has."""

@@ -270,6 +270,7 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         module,
         init=facts["_CUASSAY_INIT"],
         state=facts["_CUASSAY_STATE"],
+        buffers=facts["_CUASSAY_BUFFERS"],
         built=facts["_CUASSAY_BUILT"],
         count=facts["_CUASSAY_COUNT"],
         call=facts["_CUASSAY_CALL"],

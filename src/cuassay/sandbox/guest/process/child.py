@@ -274,7 +274,7 @@ class Worker:
         own_process.watch(os.path.join(str(request["folder"]), "src"))
         asked = own_process.asked() | native_calls.asked()
         self._around.baseline = state_snapshot.snapshot() | asked
-        guards.choose_guards(self._around, candidate)
+        guards.surround(self._around)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
         if candidate.language is Language.CUDA_KERNEL:
             self._around.bound = "a raw CUDA kernel is launched by cuassay itself, on one device"
