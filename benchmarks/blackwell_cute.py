@@ -11,6 +11,7 @@ each: how it ended, what the machine found, seconds.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import runpy
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -70,6 +72,27 @@ def _once(
     return 1.0
 
 
+class _Profile(contextlib.nullcontext[Any]):
+    """What an example asks PyTorch's profiler for, which has no GPU to look at here."""
+
+    def __init__(self, **_: Any) -> None:
+        super().__init__(self)
+
+    def key_averages(self) -> SimpleNamespace:
+        return SimpleNamespace(table=lambda **_: "")
+
+
+def _stand_in() -> None:
+    """Answer what examples ask a driver or a profiler for beside their kernels."""
+    for name in ("cutlass.testing", "cutlass.cute.testing"):
+        importlib.import_module(name).benchmark = _once
+    importlib.import_module("torch.profiler").profile = _Profile
+    importlib.import_module("cutlass.cuda").initialize_cuda_context = lambda *_, **__: None
+    driver = importlib.import_module("cuda.bindings.driver")
+    driver.cuInit = lambda _flags: (driver.CUresult.CUDA_SUCCESS,)
+    driver.cuDeviceGetCount = lambda: (driver.CUresult.CUDA_SUCCESS, 1)
+
+
 def _run_here(
     file: Path, arguments: list[str], limit_s: float, arch: int = 100
 ) -> dict[str, object]:
@@ -80,8 +103,7 @@ def _run_here(
         cute_kernels.enable(
             launches, arch=arch, multiprocessors=cuda_facade.MULTIPROCESSORS, folder=Path(folder)
         )
-        for name in ("cutlass.testing", "cutlass.cute.testing"):
-            importlib.import_module(name).benchmark = _once
+        _stand_in()
         sys.argv = [str(file), *arguments]
         sys.path.insert(0, str(file.parent))
         try:

@@ -2,8 +2,9 @@
 
 A row names the package, the kernel, the problem, what is imported (`imports`: a module and a name)
 or taken from the package's files (`takes`), and the call over the problem's inputs. Inputs that a
-kernel overwrites are copied in the call. `overflow` says where its offsets overflow, `limits` at
-which sizes it raises, `dtypes` are the working dtypes, all three unless given.
+kernel overwrites are copied in the call. `overflow` says where its offsets overflow,
+`rejected_in_16_bits` why a 16-bit type is refused, `limits` at which sizes it raises, `dtypes` are
+the working dtypes, all three unless given.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def _adapters() -> Iterator[Adapter]:
             before=_UNTUNED if row["package"] == "helion_examples" else "",
             text=text,
             overflow=row.get("overflow", ""),
+            rejected_in_16_bits=row.get("rejected_in_16_bits", ""),
             limits=tuple(row.get("limits", {}).items()),
             dtypes=tuple(row.get("dtypes", " ".join(ALL)).split()),
         )

@@ -136,7 +136,7 @@ HONEST = {
     "fma": "a product and a sum with one rounding",
     "stored": "every elementwise result in the inputs' 16-bit type",
     "stored_some": "half of them",
-    "sides": "float32 tensors beside 16-bit ones cast to their type",
+    "sides": "float32 tensors that meet 16-bit ones cast to their type",
 }
 IN_16_BITS = ("stored", "stored_some", "sides")  # what needs the policy `mixed`
 WRONG = {
@@ -161,6 +161,7 @@ class Rewritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._rewrites, self._low, self._random = frozenset(rewrites), low, random.Random(seed)
         self._derived = WeakTensorKeyDictionary()  # tensors that follow from 16-bit ones
         self._factors = WeakTensorKeyDictionary()  # of products and differences
+        self._summed = WeakTensorKeyDictionary()  # sums, and what follows from them alone
         self._whole = 0  # operations around this one that store their result alone
 
     def __torch_dispatch__(
@@ -178,12 +179,36 @@ class Rewritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if func in _WHOLE:
                     return tree_map_only(Tensor, lambda one: self._noted(func, args, one), made)
                 return made
+        args = self._cast(func, args)
         found = self._other(func, args, named)
         if found is None:
             found = func(*args, **named)
         else:
             HITS["rewrites"] += 1
         return self._noted(func, args, found)
+
+    def _cast(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return operands of which float32 ones that meet 16-bit ones are cast to their type.
+
+        A sum stays in float32, and so does what makes one: decays that are added up are far off in
+        16 bits.
+        """
+        meets = torch.Tag.pointwise in func.tags or func in _PRODUCTS
+        tensors = [one for one in args if isinstance(one, Tensor)]
+        if "sides" not in self._rewrites or not meets or not any(map(self._is_low, tensors)):
+            return args
+        HITS["rewrites"] += len(tensors) > 1
+        return tuple(
+            one.to(self._low).to(one.dtype)
+            if isinstance(one, Tensor)
+            and one.dtype is torch.float32
+            and not (self._is_low(one) or self._summed.get(one))
+            else one
+            for one in args
+        )
+
+    def _is_low(self, one: Tensor) -> bool:
+        return one.dtype in HALVES or bool(self._derived.get(one))
 
     def _other(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Return what another form of an operation gives; None where there is none."""
@@ -325,9 +350,11 @@ class Rewritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known and name in ("mul", "sub") and args[0].dtype is torch.float32:
             self._factors[found] = (name, *args)
         if name in _REDUCTIONS:
+            self._summed[found] = True
             return found
-        derived = [one for one in tensors if one.dtype in HALVES or self._derived.get(one)]
-        if not derived:
+        if not any(map(self._is_low, tensors)):
+            if any(map(self._summed.get, tensors)):
+                self._summed[found] = True
             return found
         computed = torch.Tag.pointwise in func.tags or func in _PRODUCTS or func in _WHOLE
         computed = computed and name not in ("_to_copy", "clone", "neg", "abs", "where")
@@ -355,14 +382,6 @@ def formed(name: str, dtype: str, rewrites: Sequence[str], seed: int) -> Callabl
     call, low = load_reference(problem).call, low_type(problem)
 
     def run(*values: Any) -> Any:
-        if "sides" in rewrites:
-            half = any(isinstance(one, Tensor) and one.dtype in HALVES for one in values)
-            values = tuple(
-                one.to(low).to(one.dtype)
-                if half and isinstance(one, Tensor) and one.dtype is torch.float32
-                else one
-                for one in values
-            )
         with sdpa_kernel(SDPBackend.MATH), Rewritten(rewrites, low, seed):
             return call(*values)
 

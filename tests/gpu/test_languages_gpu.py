@@ -24,6 +24,8 @@ LANGUAGES = {
     "cupy": ("cupy", "expf(-g)", "expf(0.1f - g)"),
     "cute": ("cutlass.cute", "cute.math.exp(-g)", "cute.math.exp(0.1 - g)"),
     "cuda_core": ("cuda.core", "expf(-g)", "expf(0.1f - g)"),
+    "numba": ("numba_cuda", "math.exp(-g)", "math.exp(0.1 - g)"),
+    "tilelang": ("tilelang", "T.exp(-g)", "T.exp(0.1 - g)"),
 }
 
 

@@ -214,7 +214,7 @@ def test_streams_have_queues_of_their_own_where_they_are_made_or_meet(
     assert all(float(read(run, 2)[1]) == 0.0 for run in (shared, met, made))
 
 
-def test_a_process_that_began_with_streams_serves_the_plain_calls_after_them(
+def test_a_process_that_begins_with_a_scenario_serves_plain_calls_and_streams(
     gpu: Nursery, tmp_path: Path
 ) -> None:
     text = OVERLAP.replace("{kind}", 'S" + "tream')
@@ -224,6 +224,6 @@ def test_a_process_that_began_with_streams_serves_the_plain_calls_after_them(
         ReadResult(result="r"),
     )
     with pool(text, tmp_path, gpu, limits=LIMITS, spares=0, lazy=True) as p:
-        runs = [p.run(scenario(asked), ramp), p.run(scenario(), ramp)]
+        runs = [p.run(one, ramp) for one in (scenario(), scenario(asked), scenario())]
         assert p.started == 1
     assert all(float(read(run, 2)[0]) < 2.4 for run in runs)

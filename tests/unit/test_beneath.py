@@ -174,10 +174,10 @@ def test_a_kernel_that_refuses_the_call_is_one_without_it(
 
 
 def test_an_audit_takes_no_file_through_a_link(folder: Path) -> None:
-    from cuassay.audit.candidates import _whole_folder
+    from cuassay.audit.candidates import candidates_in
 
     (folder / "notes.h").symlink_to("../outside/token.txt")
     files = {path.name: path for path in folder.iterdir() if path.is_file()}
     place = Folder(path=folder, names=("kernel",), files=files)
-    found = _whole_folder(place, folder / "kernel.py").files
-    assert {path.name for path in found} == {"kernel.py", "inside.h"}
+    (found,) = candidates_in([place], problem_folders=(), problem_files=(), oddities=[])
+    assert {path.name for path in found.files} == {"kernel.py", "inside.h"}

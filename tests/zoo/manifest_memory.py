@@ -9,6 +9,7 @@ triton_row_past_end        | rmsnorm               | MEM002        | M4
 triton_halo_stored         | causal_conv1d         | MEM002        | M4
 triton_scales_unmasked     | quantize_int8_per_row | MEM002        | M4
 triton_padding_token_row   | embedding_grad        | MEM002        | M4
+vector_tail_beside_script  | rmsnorm_backward      | MEM002        | M4
 # memory: loads beyond the tensor
 triton_halo_times_zero     | causal_conv1d         | MEM002        | M3
 triton_tail_times_zero     | softmax_softcap       | MEM002        | M3

@@ -2,9 +2,10 @@
 
 One after another, the candidates of a problem share its truths: twins make them; bugs, whose
 trial ends with their first finding, find them made. A bug goes through the checks that must
-report it, its twin through every check of their families (the folders of `cuassay.checks`) but
-for the PTX machine's. That machine executes kernels in Triton here, seconds for each check, so
-that their twins meet the checks of their bugs alone.
+report it, its twin through every check of their families: those that stand in the same folder of
+`cuassay.checks` and have a failure class of the same letter as the bug. Of the PTX machine's there
+are none: it executes kernels in Triton here, seconds for each check, so that their twins meet the
+checks of their bugs alone.
 Where these look at values of calls alone, the candidate runs in this process, which a wrong
 number cannot harm: two or three processes a trial take as long as the rest of it.
 What repeats calls until a clock ends it has a tenth of its time for a twin: what it looks for is in
@@ -65,11 +66,14 @@ class Trial:
         if not self.planted or "NUM003" in codes or codes.isdisjoint(known):
             codes.add("NUM001")
         if not self.planted and not self.pair.triton:
-            families = {family(check) for check in all_checks() if check.code in self.pair.codes}
+            folders = {family(check) for check in all_checks() if check.code in self.pair.codes}
+            letters = {of[0] for of in self.pair.classes}
             codes |= {
                 check.code
                 for check in all_checks()
-                if family(check) in families and check.needs.group is not Group.MACHINE
+                if family(check) in folders
+                and not letters.isdisjoint(of[0] for of in check.classes)
+                and check.needs.group is not Group.MACHINE
             }
         return tuple(check.code for check in all_checks() if check.code in codes)
 
@@ -92,7 +96,8 @@ def program(pair: Pair) -> tuple[str, ...]:
 
 
 def one_a_program(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return pairs whose twins are different programs: pairs of one program as one, with all codes.
+    """Return pairs whose twins are different programs: pairs of one program as one, with all codes
+    and failure classes.
 
     Under one seed a check asks a program the same twice: once is as good.
     """
@@ -102,6 +107,7 @@ def one_a_program(pairs: Sequence[Pair]) -> list[Pair]:
         found[program(pair)] = replace(
             first,
             codes=tuple(dict.fromkeys(first.codes + pair.codes)),
+            classes=tuple(dict.fromkeys(first.classes + pair.classes)),
             require=tuple(dict.fromkeys(first.require + pair.require)),
         )
     return list(found.values())

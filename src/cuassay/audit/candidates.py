@@ -44,9 +44,20 @@ def candidates_in(
     for folder in folders:
         if any(parent in whole for parent in folder.path.parents):
             continue
-        if folder.path not in problem_folders and _entry(folder) is not None:
+        files = () if folder.names[-1:] and folder.names[-1] in CANDIDATE_FOLDERS else _WHOLE
+        entry = next((folder.files[name] for name in files if name in folder.files), None)
+        if folder.path not in problem_folders and entry is not None:
             whole.add(folder.path)
-            yield _whole_folder(folder, _entry(folder))
+            claim, name, author = _told_by(entry)
+            inside = [path for path in sorted(folder.path.rglob("*")) if path.suffix in _SHIPPED]
+            yield FoundCandidate(
+                where=str(folder.path),
+                name=name or folder.path.name,
+                folder=folder.path.parent,
+                files=tuple(path for path in inside if is_beneath(folder.path, path)),
+                author=author or _author_by_place(folder.names),
+                claims=claim,
+            )
             continue
         # Whether each file here is a candidate: candidates/ itself, or candidates/AUTHOR/.
         placed = not CANDIDATE_FOLDERS.isdisjoint(folder.names[-2:])
@@ -55,26 +66,6 @@ def candidates_in(
                 continue
             beside = folder.path in problem_folders and _BESIDE.match(name) is not None
             yield from _file(folder, path, expected=placed or beside, oddities=oddities)
-
-
-def _entry(folder: Folder) -> Path | None:
-    if not CANDIDATE_FOLDERS.isdisjoint(folder.names[-1:]):
-        return None
-    return next((folder.files[name] for name in _WHOLE if name in folder.files), None)
-
-
-def _whole_folder(folder: Folder, entry: Path | None) -> FoundCandidate:
-    assert entry is not None
-    claim, name, author = _told_by(entry)
-    files = [path for path in sorted(folder.path.rglob("*")) if path.suffix in _SHIPPED]
-    return FoundCandidate(
-        where=str(folder.path),
-        name=name or folder.path.name,
-        folder=folder.path.parent,
-        files=tuple(path for path in files if is_beneath(folder.path, path)),
-        author=author or _author_by_place(folder.names),
-        claims=claim,
-    )
 
 
 def _file(

@@ -140,5 +140,6 @@ def _python(
     if not launches:
         return load_python(candidate, device=device, folder=folder)
     launcher = machine.enable_compilers(candidate, folder)
-    call = load_python(candidate, device=device, folder=folder, interpret=False)
+    with launcher.answered():
+        call = load_python(candidate, device=device, folder=folder, interpret=False)
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))

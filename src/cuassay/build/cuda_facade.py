@@ -67,10 +67,27 @@ def _getter(name: str) -> Any:
     return getattr(torch.Tensor, name).__get__  # how a property arrives in a function mode
 
 
+_types: Any = torch._tensor  # torch declares no types of what names them for other libraries
+
+
+def _array_interface(tensor: torch.Tensor) -> dict[str, object]:
+    with torch._C.DisableTorchFunction():
+        if tensor.requires_grad:
+            raise RuntimeError("a tensor that requires grad has no __cuda_array_interface__")
+        size = tensor.element_size()
+        steps = None if tensor.is_contiguous() else tuple(one * size for one in tensor.stride())
+        place = tensor.data_ptr() if tensor.numel() else 0
+        return {
+            "typestr": _types._dtype_to_typestr(tensor.dtype), "strides": steps,
+            "shape": tuple(tensor.shape), "data": (place, False), "version": 2,
+        }  # fmt: skip
+
+
 _ANSWERS: dict[Any, Callable[..., Any]] = {  # of a tensor on the CPU
     torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
     torch.Tensor.get_device: lambda *_: 0,
     torch.Tensor.cpu: lambda tensor, *_, **__: tensor.clone(),
+    _getter("__cuda_array_interface__"): _array_interface,
     _getter("is_cuda"): lambda *_: True,
     _getter("is_cpu"): lambda *_: False,
     _getter("device"): lambda *_: _DEVICE,
@@ -203,15 +220,6 @@ _REPLACED: dict[tuple[Any, str], Any] = {
 @contextlib.contextmanager
 def cuda_facade() -> Iterator[None]:
     """Answer for a GPU in this block; nests, and may be entered on several threads."""
-    _enter()
-    try:
-        with _Mode():
-            yield
-    finally:
-        _leave()
-
-
-def _enter() -> None:
     global _depth
     with _lock:
         if _depth == 0:
@@ -219,14 +227,13 @@ def _enter() -> None:
                 _originals[owner, name] = getattr(owner, name, _ABSENT)
                 setattr(owner, name, replacement)
         _depth += 1
-
-
-def _leave() -> None:
-    global _depth
-    with _lock:
-        _depth -= 1
-        if _depth == 0:
-            for (owner, name), original in _originals.items():
+    try:
+        with _Mode():
+            yield
+    finally:
+        with _lock:
+            _depth -= 1
+            for (owner, name), original in _originals.items() if _depth == 0 else ():
                 # what a candidate put in its place stays, as it would on a GPU
                 if getattr(owner, name, _ABSENT) is not _REPLACED[owner, name]:
                     continue
@@ -234,4 +241,5 @@ def _leave() -> None:
                     delattr(owner, name)
                 else:
                     setattr(owner, name, original)
-            _originals.clear()
+            if _depth == 0:
+                _originals.clear()

@@ -39,6 +39,7 @@ _NEEDS_GPU = (
     "has no attribute '_cuda",
     "No CUDA GPUs are available",
     "no CUDA-capable device is detected",  # from the runtime, where torch was built for CUDA
+    "CUDA driver version is insufficient",
     "0 active drivers",
     "Tried to instantiate dummy base class",
     "not supported in interpreter mode",

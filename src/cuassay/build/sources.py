@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from cuassay.errors import BuildError
@@ -42,6 +42,18 @@ def write_text(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
+
+
+def with_own_lines(code: str, sources: Mapping[str, str]) -> str:
+    """Return a text of C++, numbered as the lines of the file that holds it as a string, if any.
+
+    `sources` are the texts of a candidate's files by path.
+    """
+    for path, text in sources.items():
+        before, found, _ = text.partition(code) if code else ("", "", "")
+        if found:
+            return f'#line {before.count(chr(10)) + 1} "{path}"\n{code}'
+    return code
 
 
 @contextlib.contextmanager

@@ -67,8 +67,7 @@ class Needs:
     """What a check needs to run.
 
     `mode` is that of the processes of its scenarios, where it is always one. What it looks at
-    exists on an NVIDIA `gpu` alone, and nothing else of the trial uses the device where it runs
-    `alone`.
+    exists on an NVIDIA `gpu` alone, and no other check of the trial runs where it runs `alone`.
     """
 
     process: Process = Process.ANY

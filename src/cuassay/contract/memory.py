@@ -388,32 +388,25 @@ class Room:
 
     def _run(self, problem: Problem, case: Case, given: Sequence[Tensor | Scalar]) -> Live:
         key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
-        if key not in self._live:
-            self._live[key] = self._by_law(problem, case) or self._follow(problem, case, given)
-        return self._live[key]
-
-    def _follow(self, problem: Problem, case: Case, given: Sequence[Tensor | Scalar]) -> Live:
-        """Return what one run on tensors without memory shows."""
-        live = self._runs.run(self._reference.call, given, device=self._device)
+        if key in self._live:
+            return self._live[key]
+        least, most = self._least, self._most
+        # An operation without memory takes a millisecond where torch has written it in Python: a
+        # long loop at each planned size would take longer than the trial, so that enough runs of
+        # it tell what the others do.
+        many = self._operations > _MOST_FOLLOWED
+        if many and least is not None and most is not None and most.live.operations > _SHORT:
+            live = self._live[key] = most.extended(problem, case.axes, least)
+            return live
+        live = self._live[key] = self._runs.run(self._reference.call, given, device=self._device)
         self._operations += live.operations
         if live.complete:
             unit = _Unit(axes=dict(case.axes), elements=elements(problem, case.axes), live=live)
-            if self._least is None or unit.elements < self._least.elements:
+            if least is None or unit.elements < least.elements:
                 self._least = unit
-            if self._most is None or unit.elements >= self._most.elements:
+            if most is None or unit.elements >= most.elements:
                 self._most = unit
         return live
-
-    def _by_law(self, problem: Problem, case: Case) -> Live | None:
-        """Return what a long loop is taken to do, once enough of its runs were followed.
-
-        An operation without memory takes a millisecond where torch has written it in Python, so
-        that a loop of thousands at each planned size would take longer than the trial.
-        """
-        least, most = self._least, self._most
-        if self._operations <= _MOST_FOLLOWED or least is None or most is None:
-            return None
-        return most.extended(problem, case.axes, least) if most.live.operations > _SHORT else None
 
     def is_small(
         self, problem: Problem, case: Case, *, share: int = 1, of_bytes: int | None = None

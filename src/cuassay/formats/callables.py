@@ -103,12 +103,8 @@ def candidate_place(kernel: Callable[..., object]) -> str:
         return f"{path}::{name}"
     # Write the package's files that are needed, and a kernel.py that takes the function
     files = package_files(path)
-    dotted = dotted_name(path)
-    files["kernel.py"] = f"from {dotted} import {name} as run\n".encode()
-    digest = hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in files.items()))
-    return str(
-        kept_folder(f"{module.__name__ if module else ''}.{name}-{digest.hexdigest()[:16]}", files)
-    )
+    files["kernel.py"] = f"from {dotted_name(path)} import {name} as run\n".encode()
+    return _kept(f"{module.__name__ if module else ''}.{name}", files)
 
 
 def examples_of(reference: Callable[..., object], inputs: Any) -> list[dict[str, Any]]:
@@ -255,7 +251,10 @@ def _tensor(value: Any) -> bool:
 def write_candidate(name: str, adapter: str, sources: Mapping[str, bytes]) -> str:
     """Write a candidate's folder, its files below `candidate/`; return its place."""
     files = {"kernel.py": adapter.encode()}
-    files |= {f"candidate/{path}": data for path, data in sources.items()}
+    return _kept(name, files | {f"candidate/{path}": data for path, data in sources.items()})
+
+
+def _kept(name: str, files: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in files.items()))
     return str(kept_folder(f"{name}-{digest.hexdigest()[:16]}", files))
 

@@ -11,6 +11,7 @@ from cuassay.formats.native.structured import FUNCTION, MODULE
 from cuassay.formats.textfile import (
     JSON_LIMIT_BYTES,
     SOURCE_LIMIT_BYTES,
+    listing,
     parse_json,
     read_beneath,
     read_text,
@@ -44,19 +45,16 @@ def load(path: str, problem: Problem, *, strict: bool, notes: list[str]) -> Cand
         return custom_op.load_custom_op(where, named, problem)
     if named is not None and not named.isidentifier():
         raise CandidateError(f"'{path}': '{named}' is no function name; expected FILE::FUNCTION")
-    if _is_dir(where):
+    try:
+        is_folder = where.is_dir()
+    except (OSError, ValueError):  # no name of a file
+        is_folder = False
+    if is_folder:
         entry = _inside(where)
         if entry is None:
-            raise CandidateError(f"{where} holds no candidate ({_listing(where)}). {_FORMS}")
+            raise CandidateError(f"{where} holds no candidate ({listing(where)}). {_FORMS}")
         return _from_file(entry, problem, named, whole_folder=True, strict=strict, notes=notes)
     return _from_file(where, problem, named, whole_folder=False, strict=strict, notes=notes)
-
-
-def _is_dir(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
 
 
 def _inside(folder: Path) -> Path | None:
@@ -66,11 +64,6 @@ def _inside(folder: Path) -> Path | None:
             return folder / name
     beside = folder / "solution.py"  # of the operator whose reference stands beside it
     return beside if beside.is_file() and (folder / "reference.py").is_file() else None
-
-
-def _listing(folder: Path) -> str:
-    names = sorted(entry.name for entry in folder.iterdir())
-    return f"it holds: {', '.join(names[:8]) or 'nothing'}{', ...' if len(names) > 8 else ''}"
 
 
 def _from_file(

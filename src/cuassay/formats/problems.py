@@ -13,7 +13,7 @@ from cuassay.formats import recorded, signature
 from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.native import declaration as native
 from cuassay.formats.sidecar import file as sidecar
-from cuassay.formats.textfile import read_text
+from cuassay.formats.textfile import listing, read_text
 from cuassay.model.digest import problem_digest
 from cuassay.model.problem import Problem
 
@@ -115,11 +115,9 @@ def _inside(folder: Path) -> Path:
     for name in ("definition.json", *_NATIVE_FILES, *_TASKS, "reference.py"):
         if (folder / name).exists():
             return folder / name
-    held = sorted(entry.name for entry in folder.iterdir())
-    listed = ", ".join(held[:8]) + (", ..." if len(held) > 8 else "")
     raise ProblemError(
-        f"{folder} has no definition.json, problem.py, task.yml or reference.py (it holds: "
-        f"{listed or 'nothing'}). {_HINT}"
+        f"{folder} has no definition.json, problem.py, task.yml or reference.py "
+        f"({listing(folder)}). {_HINT}"
     )
 
 

@@ -69,6 +69,12 @@ def read_beneath(
     return _decode(data, path, error)
 
 
+def listing(folder: Path) -> str:
+    """Return what a folder holds, in words, the first few names of it."""
+    names = sorted(entry.name for entry in folder.iterdir())
+    return f"it holds: {', '.join(names[:8]) or 'nothing'}{', ...' if len(names) > 8 else ''}"
+
+
 def _decode(data: bytes, path: Path, error: type[UsageError]) -> str:
     if b"\0" in data:
         raise error(

@@ -45,8 +45,8 @@ class Checked:
     `never_judged` are outputs whose numbers decided nothing in any numeric case, and why;
     `cut_short` the codes of checks that had no time for every scenario. `power` is that of the
     inputs where it was measured beside the last checks. `right` are the scenarios that were judged
-    and showed nothing, each with its check; `timed` is what came back of the timed calls, if they
-    are among them. `with_id` gives a later finding its id.
+    and showed nothing, each with its check; `timed` are the timed calls and what came back, if they
+    are among them and nothing else used the device. `with_id` gives a later finding its id.
     """
 
     reports: tuple[CheckReport, ...]
@@ -57,7 +57,7 @@ class Checked:
     gross: bool = False
     power: Power | None = None
     right: tuple[tuple[Check, Scenario], ...] = ()
-    timed: ScenarioResult | None = None
+    timed: tuple[Scenario, ScenarioResult] | None = None
     with_id: Callable[[Finding], Finding]
 
 
@@ -192,7 +192,7 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
         right=tuple(
             (by_code[one.report.code], scenario) for one in examined for scenario, _ in one.passed
         ),
-        timed=next((result for _, result in passed.get("PERF001", ())), None),
+        timed=next(iter(passed.get("PERF001", ())), None) if "PERF001" in lanes.alone else None,
         with_id=lanes.teller.with_id,
     )
 

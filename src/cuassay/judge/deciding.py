@@ -18,7 +18,7 @@ from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.decide.exchanges import IdleParts, idle_parts
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
 from cuassay.judge.decide.idle_operators import idle_operators
-from cuassay.judge.decide.required import decide_least, decide_required
+from cuassay.judge.decide.required import decide_least, decide_required, undecided_least
 from cuassay.judge.decide.scope import scope_of
 from cuassay.judge.decide.unreached import (
     undecided_in_kernels,
@@ -51,7 +51,8 @@ class Decided:
     """A decision with what it rests on. `streams`: the candidate launches kernels of its own.
 
     `gross`: the trial ended with its plain calls, and says nothing of how far it looked.
-    `of_ranks` is what no check looks at where several ranks share a call.
+    `of_ranks` is what no check looks at where several ranks share a call, `undecided` what a check
+    could not tell that an acceptance rests on; both are conditions, or empty.
     """
 
     decision: Decision
@@ -64,6 +65,7 @@ class Decided:
     rule: BenchmarkRule | None = None
     ruled: RuleAnswer = field(default_factory=RuleAnswer)
     of_ranks: str = ""
+    undecided: str = ""
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -73,6 +75,7 @@ class Decided:
         own = (
             self.ruled.condition,
             self.of_ranks,
+            self.undecided,
             *scope_conditions(self.scope, streams=self.streams),
         )
         return tuple(filter(None, own))
@@ -151,12 +154,13 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
     of_ranks = ranks_condition(
         trial.problem, torch.cuda.device_count() if bench.device.on_gpu else 0
     )
-    own = filter(None, (ruled.condition, of_ranks))
-    stated = (*own, *scope_conditions(scope, streams=launches))
-    decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
     cut = {*bench.budget.missed, *bench.budget.cut}
     more = bench.budget.reason if cut else "a larger --profile or --budget allows more"
     short = {*cut, *checked.cut_short}
+    undecided = undecided_least(reports, short=short)
+    own = filter(None, (ruled.condition, of_ranks, undecided))
+    stated = (*own, *scope_conditions(scope, streams=launches))
+    decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
     decision, reason = decide_least(decision, reason, reports, short=short, advice=more)
     if decision is Decision.ACCEPTED and ruled.undecided:
         decision, reason = Decision.INCONCLUSIVE, ruled.undecided
@@ -174,6 +178,7 @@ def decide_trial(bench: Bench, executor: Executor, control: Control, checked: Ch
         rule=rule,
         ruled=ruled,
         of_ranks=of_ranks,
+        undecided=undecided,
     )
     return made.bound(scope, require=job.require)
 

@@ -61,9 +61,13 @@ class OwnCasesAlone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltSizesAlone:
-    """A kernel follows some axes with the sizes alone that the problem builds its module with."""
+    """A kernel follows some axes with the sizes alone that the problem builds its module with.
+
+    `beside` are smaller sizes of these axes with which it is right as well.
+    """
 
     axes: tuple[str, ...]
+    beside: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +136,8 @@ def replan(domain: Domain, lesson: Lesson) -> Domain:  # an arm a lesson
             return dataclasses.replace(
                 domain, own_alone=True, listed_condition=condition or domain.listed_condition
             )
-        case BuiltSizesAlone(axes=axes):
-            held = domain.problem.as_built(axes)
+        case BuiltSizesAlone(axes=axes, beside=beside):
+            held = domain.problem.as_built(axes, beside=beside)
             sizes = ", ".join(
                 f"{axis.name}={axis.sizes[0]}"
                 if len(axis.sizes) == 1
@@ -145,8 +149,9 @@ def replan(domain: Domain, lesson: Lesson) -> Domain:  # an arm a lesson
                 domain,
                 problem=held,
                 built_condition=(
-                    f"built: judged with {sizes} alone, as the problem builds the module; built "
-                    "with other sizes, which the reference accepts, the kernel fails or is wrong"
+                    f"built: judged with {sizes} alone, as the problem builds the module"
+                    f"{' or with one tile' if beside else ''}; built with other "
+                    "sizes, which the reference accepts, the kernel fails or is wrong"
                 ),
             )
         case StateFrom(source=source):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
+
+import torch
 
 from cuassay.judge.checking import power_of
 from cuassay.judge.decide.control import reference_candidate
@@ -81,17 +85,22 @@ def _reference_as_written(bench: Bench, reference: ReferenceRunner) -> RunScenar
         return reference_to_time(bench)  # its worker builds while the power is measured
     trial, problem = bench.trial, bench.trial.problem
     called_otherwise = problem.state or problem.built or problem.ranks is not None
-    if trial.memory.is_large or called_otherwise or speed.takes_s(trial) > _HERE_S:
+    if trial.memory.is_large or called_otherwise:
         return reference.begin()
-    runner = LocalRunner(trial.reference.call, problem, device=bench.device)
+    with suppress(torch.OutOfMemoryError):  # a process of its own has no truths beside it
+        if speed.takes_s(trial) <= _HERE_S:
+            return partial(_timed_here, bench, reference)
+    return reference.begin()
 
-    def run(scenario: Scenario) -> Run:
-        if scenario.fresh:  # here it did not go on: there may have been no memory beside truths
-            return reference.begin()(scenario)
-        with trial.timeline.span(Lane.REFERENCE, scenario.label):
-            return trial.memory.capped(lambda: runner.run(scenario, trial.truths.inputs))
 
-    return run
+def _timed_here(bench: Bench, reference: ReferenceRunner, scenario: Scenario) -> Run:
+    """Run the reference in this process, where it has gone on so far."""
+    trial = bench.trial
+    if scenario.fresh:  # here it did not go on: there may have been no memory beside truths
+        return reference.begin()(scenario)
+    runner = LocalRunner(trial.reference.call, trial.problem, device=bench.device)
+    with trial.timeline.span(Lane.REFERENCE, scenario.label):
+        return runner.run(scenario, trial.truths.inputs)
 
 
 def reference_to_time(bench: Bench, *, compiled: bool = False) -> Executor:

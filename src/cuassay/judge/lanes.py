@@ -154,6 +154,7 @@ class Lanes:
         self.heavy = asyncio.Lock() if several else None
         self.examined: list[Examined] = []
         self.begun: set[str] = set()  # codes of checks
+        self.alone: set[str] = set()  # of those that ran while nothing else used the device
         self.built = True
 
     @property
@@ -309,6 +310,8 @@ class CheckLane:
             return
         fresh = executor.fresh
         executor.fresh = fresh or self._parts(self._before, check)
+        if check.needs.alone and executor.is_quiet:
+            lanes.alone.add(check.code)
         self._examination = self._examination_of(check)
         try:
             with lanes.trial.timeline.span(self._lane, check.code):

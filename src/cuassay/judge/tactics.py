@@ -19,7 +19,7 @@ from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import open_trial
 from cuassay.model.axes import resolve
 from cuassay.model.jobs import TacticsJob
-from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
+from cuassay.model.scenario import ReadResult, Release, Scenario, Step, call_steps
 from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.host.nursery import Nursery
@@ -59,9 +59,7 @@ def tactics(job: TacticsJob, nursery: Nursery | None) -> dict[str, Any]:
     for number in range(len(sizes)):
         slot, result = f"a{number}", f"r{number}"
         steps += [
-            Allocate(slot=slot, case=number),
-            Call(slot=slot, result=result),
-            ReadResult(result=result),
+            *call_steps(slot, number, result),
             Release(name=slot),
             Release(name=result),
         ]

@@ -16,13 +16,16 @@ _IMPORTED = re.compile(r"^\s*(?:from|import)\s+(?:fla|conch|cut_cross_entropy)\b
 
 # Names of CuTe DSL, and of packages whose kernels are written in it.
 _CUTE = ("cutlass.cute", "from cutlass import cute", "from quack", "import quack")
+# Packages whose kernels are loaded and launched by calls of CUDA's driver, and CuPy.
+_DRIVER = ("cuda.core", "cuda.bindings", "cuda.jit", "numba_cuda", "tilelang")
+_CUPY = "cupy"
 # What C++ for CUDA says: a kernel or its launch, or host code that asks for a GPU.
 _KERNELS = ("__global__", "<<<")
 _CUDA = (*_KERNELS, "cuda_sources", "cuda_runtime", "ATen/cuda", "c10/cuda", "kCUDA")
 # What a Python source says where it compiles kernels by another compiler than Triton's: numba,
 # CuPy, torch's extensions, NVIDIA's own bindings, CuTe DSL and TileLang.
-_COMPILERS = ("cuda.jit", "RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "nvrtc",
-              "cuda.core", "tilelang", *_CUTE)  # fmt: skip
+_COMPILERS = ("RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "nvrtc", *_DRIVER,
+              *_CUTE)  # fmt: skip
 
 
 # Files that cuassay writes beside a candidate's own begin so: no fault is theirs.
@@ -39,6 +42,16 @@ def speaks_of_triton(text: str) -> bool:
 def speaks_of_cute(text: str) -> bool:
     """Whether a Python source may launch kernels of CuTe DSL, or of a package written in it."""
     return any(name in text for name in _CUTE)
+
+
+def speaks_of_driver(text: str) -> bool:
+    """Whether a Python source may launch kernels by calls of CUDA's driver."""
+    return any(name in text for name in _DRIVER)
+
+
+def speaks_of_cupy(text: str) -> bool:
+    """Whether a Python source may launch kernels through CuPy."""
+    return _CUPY in text
 
 
 class Language(enum.StrEnum):
@@ -189,10 +202,10 @@ class Candidate:
 
     @property
     def launches_ptx(self) -> bool:
-        """Whether a Python candidate's kernels become PTX without a GPU: Triton's, CuTe DSL's."""
-        python = self.language is Language.PYTHON
-        return self.names_triton or (
-            python and any(speaks_of_cute(source.text) for source in self.sources)
+        """Whether a Python candidate's kernels become PTX without a GPU, by the machine's ways."""
+        speaks = (speaks_of_triton, speaks_of_cute, speaks_of_driver, speaks_of_cupy)
+        return self.language is Language.PYTHON and any(
+            names(source.text) for source in self.sources for names in speaks
         )
 
     @property

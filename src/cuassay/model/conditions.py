@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from cuassay.errors import UnknownNameError
 from cuassay.model.proofs import Property
 
+UNDECIDED = "undecided"  # what an acceptance rests on, where a check of it could not tell
 # What a finding's condition can be about: the keys that checks put before the colon.
 CONDITIONS = (
     "aliasing",
@@ -45,6 +46,7 @@ CONDITIONS = (
     "structure",
     "threads",
     "training-mode",
+    UNDECIDED,
     "unreached",
     "workloads",
 )

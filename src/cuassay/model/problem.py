@@ -281,16 +281,22 @@ class Problem:
             inputs.append(spec)
         return replace(self, inputs=tuple(inputs))
 
-    def as_built(self, axes: Collection[str] = ()) -> Problem:
+    def as_built(
+        self, axes: Collection[str] = (), *, beside: Mapping[str, int] | None = None
+    ) -> Problem:
         """Return the problem with its module built with the sizes of its workloads alone.
 
-        Of some axes, or of all that the constructor is told.
+        Of some axes, or of all that the constructor is told; with one more size of each `beside`.
         """
+        more = beside or {}
         names = axes or self.built
         changed = tuple(
-            VarAxis(name=axis.name, sizes=listed, description=axis.description)
-            if axis.name in names
-            and (listed := tuple(sorted({work.axes[axis.name] for work in self.workloads})))
+            VarAxis(
+                name=axis.name,
+                sizes=tuple(sorted(listed | {more.get(axis.name, min(listed))})),
+                description=axis.description,
+            )
+            if axis.name in names and (listed := {work.axes[axis.name] for work in self.workloads})
             else axis
             for axis in self.axes
         )

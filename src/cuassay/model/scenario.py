@@ -206,6 +206,17 @@ Production: TypeAlias = (
 Step: TypeAlias = Plain | Production
 
 
+def call_steps(
+    slot: str, case: int, result: str, *, poison: Poison = Poison.NAN
+) -> tuple[Step, ...]:
+    """Return steps that allocate a case, call on it once and read the result."""
+    return (
+        Allocate(slot=slot, case=case),
+        Call(slot=slot, result=result, poison=poison),
+        ReadResult(result=result),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """Steps over cases. `timeout_s` bounds one step, `label` says in words what is tried.

@@ -20,7 +20,7 @@ from cuassay.cli import probes
 from cuassay.cli.main import cli, main
 from cuassay.cli.probes import Probe
 from cuassay.errors import CannotJudgeError, ProblemError
-from cuassay.model.conditions import CONDITIONS
+from cuassay.model.conditions import CONDITIONS, UNDECIDED
 from cuassay.model.scope import SCOPE_CONDITIONS
 from tests.support import fake_engine
 from tests.support.snapshot import assert_snapshot
@@ -253,7 +253,11 @@ def test_required_conditions_are_those_that_checks_know() -> None:
     # One is known before any check: the problem is the candidate's own.
     sources = [*(package / "checks").rglob("*.py"), package / "formats" / "own_problem.py"]
     text = "\n".join(path.read_text() for path in sources)
-    for name in set(CONDITIONS) - {*SCOPE_CONDITIONS, "benchmark"}:  # those are the verdict's own
+    for name in set(CONDITIONS) - {
+        *SCOPE_CONDITIONS,
+        "benchmark",
+        UNDECIDED,
+    }:  # those are the verdict's own
         assert f'"{name}: ' in text
 
 

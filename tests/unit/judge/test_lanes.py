@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from cuassay.checks.base import Check
+from cuassay.checks.gpu.timing import Perf001
 from cuassay.checks.numeric.determinism import Det001
 from cuassay.checks.numeric.shapes import Shp001
 from cuassay.checks.numeric.values import Num001
-from cuassay.judge.lanes import Lanes, Teller
+from cuassay.judge.decide.examine import Examined
+from cuassay.judge.lanes import CheckLane, Lanes, Teller
 from cuassay.judge.run.budget import TimeBudget
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
 from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass, Passed, Severity
+from tests.support.fake_trial import scaled_add
+from tests.support.judging import bench
 
 CHECKS = (Num001(), Shp001(), Det001())
 
@@ -119,3 +128,27 @@ def test_at_the_end_a_check_leaves_the_time_to_what_was_executed_beside_it() -> 
     assert lanes.hurries(Shp001())
     lanes.begun.add("DET001")
     assert not lanes.hurries(Shp001())
+
+
+@pytest.mark.parametrize(("quiet", "alone"), [(True, {"PERF001"}), (False, set[str]())])
+def test_what_began_beside_the_checks_leaves_none_of_them_alone(
+    quiet: bool, alone: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process apart runs on the GPU meanwhile: no time of a call is taken from such a run."""
+
+    async def examine(check: Check) -> Examined:
+        outcome = Passed(summary="1 scenario")
+        return Examined(report=CheckReport(code=check.code, title="", outcome=outcome))
+
+    monkeypatch.setattr(
+        CheckLane, "_examination_of", lambda self, check: SimpleNamespace(examine=examine)
+    )
+    executor: Any = SimpleNamespace(
+        fresh=False, is_quiet=quiet, expect=lambda mode: None, run=None, ahead=None
+    )
+    lanes = _lanes(_Clock())
+    lanes.trial = bench(scaled_add(), lambda x, bias, gain: x * gain + bias).trial
+    lanes.teller = Teller([Num001(), Perf001()], lambda event: None, label="RUN")
+    lane = CheckLane(lanes, executor, parts=lambda before, check: False)
+    asyncio.run(lane.run([Num001(), Perf001()]))
+    assert lanes.alone == alone

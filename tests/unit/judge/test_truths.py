@@ -12,6 +12,7 @@ from torch import Tensor
 from cuassay.catalog import registry
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.judge.truths import TruthCache, Truths
 from cuassay.model.device import CPU
 from cuassay.model.problem import Reference
 from cuassay.model.verdict import Lane, Profile
@@ -47,6 +48,21 @@ def test_a_reference_that_makes_a_constant_on_a_gpu_has_a_truth_without_one(tmp_
     assert isinstance(x, Tensor)
     right = (x.double() * torch.arange(x.shape[1])).sum(-1)
     assert torch.allclose(opened.truths.truth(case).outputs[0].value, right)
+
+
+def test_candidates_of_one_problem_share_the_runs_that_truths_begin_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem, kept = registry.get("rmsnorm"), TruthCache()
+    reference = load_reference(problem)
+    first, second = (
+        open_trial(problem, reference, profile=Profile.QUICK, device=CPU, root_seed=7, truths=kept)
+        for _ in range(2)
+    )
+    (case, *_) = first.cases("small")
+    made = first.exact(case)
+    monkeypatch.setattr(Truths, "inputs", None)  # nothing is drawn or run again
+    assert second.exact(case) is made
 
 
 def test_cases_that_differ_in_words_alone_share_truth(trial: JudgeTrial) -> None:

@@ -19,6 +19,7 @@ _KINDS: dict[int, tuple[Kind, Severity]] = {
     L.K_OBJECT_WAIT: (Kind.DEADLOCK, _WRONG),
     L.K_CLUSTER_ORDER: (Kind.DIVERGENT_BARRIER, _WRONG),
     L.K_IN_FLIGHT: (Kind.RACE, _WRONG),
+    L.K_SAME_VALUE: (Kind.SAME_VALUE_RACE, _NOTE),
     L.K_LEFT_BEHIND: (Kind.EXITED_SHARED, _WRONG),
     L.K_LEFT_READING: (Kind.EXITED_SHARED, _NOTE),
     L.K_OUTLIVED: (Kind.EXITED_SHARED, _WRONG),
@@ -85,6 +86,9 @@ def _copy_text(one: Record, accesses: tuple[Access, ...], place: str, what: str)
             where = f" ({place})" if one.space == L.S_SHARED else ""
             started = "" if len(accesses) == 1 else f" that {_who(partner)} started"
             return f"{what} touches bytes{where} that an asynchronous copy{started} {how}"
+        case L.K_SAME_VALUE:
+            started = f"{_who(accesses[-1])} copies to one place ({place})"
+            return f"{what} copies the bytes that {started}, and nothing orders the two"
         case L.K_LEFT_BEHIND:
             return f"{what}: the block ends while this copy still writes its shared memory"
         case L.K_LEFT_READING:
@@ -108,6 +112,8 @@ def _tensor_text(one: Record) -> str:
             f"stores to a tile at the negative coordinate {place} (dimension {axis}, the innermost "
             "is 0): hardware takes that for an illegal instruction"
         )
+    if one.extra == 67:
+        return f"has a tensor map of which nobody wrote byte {one.address}"
     if one.extra == 65:
         return "has a tensor map of the other mode (tile or im2col)"
     if one.extra:

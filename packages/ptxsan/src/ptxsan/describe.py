@@ -141,6 +141,11 @@ class Describer:
         """Return a finding about mbarriers, copies in flight or clusters (asynchronous.py)."""
         accesses = self._both(one)
         name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
+        if one.kind == L.K_SAME_VALUE:
+            sites = one.other_site, self._memory_site(one.site)
+            copies = all(isa.is_waited_copy(self._instruction(each)) for each in sites)
+            if not (copies and self._is_one_statement(*sites)):
+                one = dataclasses.replace(one, kind=L.K_IN_FLIGHT)
         kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
         if one.kind == L.K_IN_FLIGHT and one.other_site != _NOBODY:
             started = self._instruction(one.other_site)
@@ -257,7 +262,8 @@ class Describer:
         if unused:
             text += "; a value that is read too late reaches nothing"
         wait: tuple[Access, ...] = ()
-        if any(isa.is_waited_copy(self._instruction(each)) for each in (one.site, site)):
+        copies = any(isa.is_waited_copy(self._instruction(each)) for each in (one.site, site))
+        if copies and not same:
             hint, wait = self._copy_hint(one)
             text += hint
         mild = same or unused or self._replicated(one, first, partner)

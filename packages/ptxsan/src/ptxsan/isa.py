@@ -303,7 +303,15 @@ TABLE: tuple[Row, ...] = (
     ),
     *_rows("ldmatrix", memory=Memory.READ, shadow=Shadow.LOADED, defined=Defined.MEMORY, rows=True,
            joins=True, suspends=True, arch=75, cost=4),
+    *(
+        Row(base="ldmatrix", form=(form,), memory=Memory.READ, shadow=Shadow.LOADED,
+            defined=Defined.MEMORY, rows=True, joins=True, suspends=True, arch=100, family=True,
+            cost=4)
+        for form in ("m16n16", "m8n16")
+    ),
     *_rows("stmatrix", result=_N, memory=Memory.WRITE, joins=True, suspends=True, arch=90, cost=4),
+    Row(base="stmatrix", form=("m16n8",), result=_N, memory=Memory.WRITE, joins=True, suspends=True,
+        arch=100, family=True, cost=4),
     *_rows("movmatrix", shadow=Shadow.MOVED, copies=True, arch=75, **_LANES),
     Row(base="wmma", form=("load",), memory=Memory.READ, shadow=Shadow.LOADED, steers=(2,),
         defined=Defined.MEMORY, joins=True, suspends=True, arch=70, cost=16),

@@ -108,20 +108,24 @@ class TensorMap:
         """
         self._check()
         rank, raw = len(self.sizes), bytearray(L.T_BYTES)
-        struct.pack_into("<IIQ", raw, 0, rank - 1, ELEMENTS[self.element], base)
-        for axis in range(rank):
-            struct.pack_into("<I", raw, L.T_SIZES + 4 * axis, self.sizes[axis])
+        struct.pack_into("<Q", raw, L.T_BASE, base)
+        struct.pack_into(f"<{rank}I", raw, L.T_SIZES, *self.sizes)
+        raw[L.T_RANK], raw[L.T_TYPE] = rank - 1, ELEMENTS[self.element]
+        for axis in range(1, rank):
+            stride = self.strides[axis - 1] // 16
+            struct.pack_into("<I", raw, L.T_STRIDES + 4 * (axis - 1), stride & 0xFFFFFFFF)
+            raw[L.T_TOPS + axis - 1] = stride >> 32
             raw[L.T_STEPS + axis] = self.steps[axis] if self.steps else 1
-            if axis:
-                struct.pack_into("<Q", raw, L.T_STRIDES + 8 * (axis - 1), self.strides[axis - 1])
         if self.columns is None:
-            struct.pack_into(f"<{rank}H", raw, L.T_BOX, *self.box)
+            raw[L.T_BOX : L.T_BOX + rank] = bytes(one - 1 for one in self.box)
         else:
-            one = self.columns
-            raw[L.T_IM2COL] = 1
-            struct.pack_into(f"<{rank - 2}h", raw, L.T_LOWER, *one.lower)
-            struct.pack_into(f"<{rank - 2}h", raw, L.T_UPPER, *one.upper)
-            struct.pack_into("<HH", raw, L.T_CHANNELS, one.channels, one.pixels)
+            columns, width = self.columns, CORNERS[rank].bit_length()
+            raw[L.T_RANK] |= L.T_IM2COL
+            raw[L.T_CHANNELS] = columns.channels - 1
+            for at, corner in ((L.T_LOWER, columns.lower), (L.T_UPPER, columns.upper)):
+                fields = [(one % (1 << width)) << width * axis for axis, one in enumerate(corner)]
+                struct.pack_into("<H", raw, at, sum(fields))
+            struct.pack_into("<H", raw, L.T_PIXELS, columns.pixels)
         raw[L.T_SWIZZLE] = SWIZZLES.index(self.swizzle) + (self.atom == 32)
         raw[L.T_FILL] = int(self.nan_fill)
         return bytes(raw)

@@ -8,7 +8,7 @@ from ptxsan.syntax import SourceLine
 
 # Headers of CUDA (toolkit or wheels), CUB and its kin, and torch; Triton's own functions.
 _LIBRARY = re.compile(
-    r"/(?:site|dist)-packages/(?:nvidia|torch|triton|numba|numba_cuda|llvmlite|cupy)/"
+    r"/(?:site|dist)-packages/(?:nvidia|torch|triton|numba|numba_cuda|llvmlite|cupy|tilelang)/"
     r"|/cuda(?:-[\d.]+)?/(?:targets/[^/]+/)?include/"
     r"|(?:^|/)(?:cub|cute|cutlass|cccl|thrust|libcudacxx|cooperative_groups|crt)/"
     r"|(?:^|/)cuda/(?:std|__\w+)/"

@@ -106,6 +106,56 @@ ld.shared.u32 %r3, [%r9]; st.global.u32 [%rd5], %r3;""")
     assert b[:64].tolist() == list(range(63, -1, -1))
 
 
+# Two warps copy to the same 128 bytes, by one instruction.
+_TWICE = """
+and.b32 %r9, %r1, 31; shl.b32 %r9, %r9, 2; mov.u32 %r10, buf; add.u32 %r10, %r10, %r9;
+SOURCE
+cp.async.ca.shared.global [%r10], [%rd6], 4, %r11;
+BETWEEN
+cp.async.wait_all; bar.sync 0;
+ld.shared.u32 %r3, [%r10]; st.global.u32 [%rd5], %r3;
+"""
+_THE_SAME = "cvt.u64.u32 %rd6, %r9; add.s64 %rd6, %rd1, %rd6; mov.u32 %r11, 4;"
+_OTHERS = "mov.u64 %rd6, %rd4; mov.u32 %r11, 4;"  # each thread's own word
+_ZEROS = "mov.u64 %rd6, %rd4; mov.u32 %r11, 0;"
+
+
+@pytest.mark.parametrize("between", ["", "bar.sync 0;"])
+@pytest.mark.parametrize("schedule", ["forward", "reverse"])
+def test_copies_of_the_same_bytes_to_one_place_are_a_note(between: str, schedule: str) -> None:
+    for source in (_THE_SAME, _ZEROS):
+        body = _TWICE.replace("SOURCE", source).replace("BETWEEN", between)
+        report, b = execute(body, schedule=schedule)
+        assert report.wrong == ()
+        assert {one.kind for one in report.findings} == {Kind.SAME_VALUE_RACE}
+        expected = [0] * 64 if source == _ZEROS else [*range(32), *range(32)]
+        assert b[:64].tolist() == expected
+
+
+@pytest.mark.parametrize("between", ["", "bar.sync 0;"])
+@pytest.mark.parametrize("schedule", ["forward", "reverse"])
+def test_copies_of_other_bytes_to_one_place_race(between: str, schedule: str) -> None:
+    body = _TWICE.replace("SOURCE", _OTHERS).replace("BETWEEN", between)
+    report, _ = execute(body, schedule=schedule)
+    assert {one.kind for one in report.wrong} == {Kind.RACE}
+
+
+@pytest.mark.parametrize(("given", "wrong"), [(3, set()), (0, {Kind.RACE})])
+def test_zeros_that_fill_a_copy_count_as_its_bytes(given: int, wrong: set[Kind]) -> None:
+    """Three threads copy fewer bytes of a small number, whose last byte is zero anyway."""
+    short = f"setp.gt.u32 %p2, %r1, 60; selp.u32 %r11, {given}, 4, %p2;"
+    body = _TWICE.replace("SOURCE", _THE_SAME + short).replace("BETWEEN", "")
+    report, _ = execute(body.replace("[%rd6]", "[%rd6+256]"))
+    assert {one.kind for one in report.wrong} == wrong
+
+
+def test_a_store_where_a_copy_is_under_way_is_an_error_whatever_its_value() -> None:
+    store = "bar.sync 0; ld.global.u32 %r12, [%rd6]; st.shared.u32 [%r10], %r12; bar.sync 0;"
+    body = _TWICE.replace("SOURCE", _THE_SAME).replace("BETWEEN", store)
+    report, _ = execute("setp.gt.u32 %p3, %r1, 31; @%p3 exit;" + body)
+    assert {one.kind for one in report.wrong} == {Kind.RACE}
+
+
 def test_bytes_that_never_come_are_named() -> None:
     text = found(_COPY.replace("_, [bar], 256", "_, [bar], 272"))[Kind.DEADLOCK]
     assert (

@@ -27,6 +27,7 @@ setp.ne.u32 %p1, %r1, 0;
 bar.sync 0;
 """
 _COPY = "shared::cluster.global.mbarrier::complete_tx::bytes"
+_FENCED = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu"
 _LOAD = f"""
 @%p1 bra W;
 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], BYTES;
@@ -114,7 +115,6 @@ def test_a_map_made_on_the_device_is_read_like_any_other() -> None:
         f"tensormap.replace.tile.{name}.shared::cta.b1024.{kind} [%rd6], {value};"
         for name, kind, value in fields
     )
-    fenced = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu"
     body = f"""
     st.shared.u32 [%r4], 0; bar.sync 0;
     cvt.u64.u32 %rd6, %r3;
@@ -123,7 +123,7 @@ def test_a_map_made_on_the_device_is_read_like_any_other() -> None:
     MADE: bar.sync 0;
     add.s64 %rd7, %rd2, 128;
     setp.gt.u32 %p3, %r1, 31; @%p3 exit;
-    {fenced}.sync.aligned [%rd7], [%rd6], 128;
+    {_FENCED}.sync.aligned [%rd7], [%rd6], 128;
     fence.proxy.tensormap::generic.acquire.gpu [%rd7], 128;
     @%p1 exit;
     st.global.u32 [%rd2+12], 7;
@@ -137,6 +137,58 @@ def test_a_map_made_on_the_device_is_read_like_any_other() -> None:
     report, b = tile(body, numbers(), threads=64)
     assert report.findings == ()
     assert b[:2].tolist() == [7, 0]
+
+
+_KEPT = """
+@%p1 bra KEPT;
+mov.u32 %r5, buf; mov.u32 %r6, 0;
+KEEP: ld.b64 %rd8, [%rd9]; st.shared.b64 [%r5+256], %rd8;
+add.s64 %rd9, %rd9, 8; add.u32 %r5, %r5, 8; add.u32 %r6, %r6, 8;
+setp.lt.u32 %p4, %r6, BYTES; @%p4 bra KEEP;
+mov.u32 %r7, buf; add.u32 %r7, %r7, 256;
+tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r7], 1, 3;
+STRIDE
+KEPT: bar.sync 0;
+setp.gt.u32 %p3, %r1, 31; @%p3 exit;
+add.s64 %rd7, %rd2, 128; mov.u32 %r7, buf; add.u32 %r7, %r7, 256; cvt.u64.u32 %rd6, %r7;
+FENCED.sync.aligned [%rd7], [%rd6], 128;
+fence.proxy.tensormap::generic.acquire.gpu [%rd7], 128;
+@%p1 exit;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;
+cp.async.bulk.tensor.2d.COPY [buf], [%rd7, {0, 0}], [bar];
+W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;
+@!%p2 bra W;
+ld.shared.u32 %r7, [buf+36]; ld.shared.u32 %r8, [buf+52];
+st.global.u32 [%rd2], %r7; st.global.u32 [%rd2+4], %r8;
+"""
+
+
+def _kept(count: int, stride: str = "") -> tuple[MachineReport, NDArray[np.uint32]]:
+    body = _KEPT.replace("BYTES", str(count)).replace("STRIDE", stride)
+    body = body.replace("FENCED", _FENCED).replace("COPY", _COPY)
+    return tile(body, numbers(), threads=64)
+
+
+def test_the_first_64_bytes_of_a_map_are_a_template_for_another() -> None:
+    """CuTe DSL's grouped GEMM copies no more before it replaces sizes and strides."""
+    report, b = _kept(64)
+    assert report.findings == ()
+    assert b[:2].tolist() == [17, 0], "row 2 is inside, row 3 is not any more"
+
+
+def test_a_map_with_bytes_that_nobody_wrote_is_refused() -> None:
+    report, _ = _kept(56)
+    (one,) = (found for found in report.wrong if found.kind is Kind.BAD_COPY)
+    assert "of which nobody wrote byte 56" in one.text
+
+
+def test_strides_of_more_than_36_bits_and_odd_ones() -> None:
+    replace = "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%r7], 0, STRIDE;"
+    report, b = _kept(64, replace.replace("STRIDE", "16"))
+    assert report.findings == ()
+    assert b[0] == 9, "rows overlap by half: row 2 begins at element 8"
+    report, _ = _kept(64, replace.replace("STRIDE", "24"))
+    assert Kind.BAD_COPY in {one.kind for one in report.wrong}
 
 
 def test_a_map_that_says_nothing_is_refused_where_it_is_used() -> None:

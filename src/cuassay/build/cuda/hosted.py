@@ -109,7 +109,10 @@ def build_hosted(
         return launches.watch(import_library(name, library))
     except (ImportError, OSError) as error:
         _, found, symbol = str(error).partition("undefined symbol: ")
-        what = f"calls {_holder(symbol.strip())}" if found else f"does not load ({error})"
+        name = symbol.strip()
+        holder = next((lib for prefix, lib in _LIBRARIES.items() if name.startswith(prefix)), "")
+        told = f"{holder} ({name})" if holder else name
+        what = f"calls {told}" if found else f"does not load ({error})"
         raise MissingToolError(
             f"the CUDA extension {what}, which cuassay's CUDA runtime for the CPU does not cover; "
             "judge it on an NVIDIA GPU"
@@ -184,19 +187,13 @@ def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: P
             ) from None
         if _undeclared_anywhere(error.log, [unit.text for unit in units]):
             raise BuildError(str(error).split("\n", 1)[0], clip_log(error.log)) from None
+        found = _ERROR.search(error.log)
+        first = found[0] if found else error.log.strip().partition("\n")[0]
         raise MissingToolError(
             "the CUDA extension does not compile against cuassay's CUDA runtime for the CPU "
-            f"({_first_error(error.log)}): the candidate or that runtime may be at fault; judge "
+            f"({first[:300]}): the candidate or that runtime may be at fault; judge "
             "it on an NVIDIA GPU"
         ) from None
-
-
-def _holder(symbol: str) -> str:
-    """Return a library of CUDA and the symbol of it, or the symbol alone."""
-    for prefix, library in _LIBRARIES.items():
-        if symbol.startswith(prefix):
-            return f"{library} ({symbol})"
-    return symbol
 
 
 # How g++ and NVRTC say that nothing of a name is declared.
@@ -208,11 +205,6 @@ _UNDECLARED = re.compile(
 )
 _LIBRARY_NAME = re.compile(r"(?i)(cublas|cudnn|cufft|curand|cusparse|cusolver|nvrtc|nccl)")
 _ERROR = re.compile(r"^[^\n]*\berror: [^\n]*", re.MULTILINE)
-
-
-def _first_error(log: str) -> str:
-    found = _ERROR.search(log)
-    return (found[0] if found else log.strip().partition("\n")[0])[:300]
 
 
 def _undeclared_anywhere(log: str, texts: Sequence[str]) -> bool:

@@ -18,7 +18,13 @@ from cuassay import settings
 from cuassay.build.cuda import raw_kernel
 from cuassay.build.sources import build_lock, write_sources
 from cuassay.errors import MissingToolError, UncoveredError
-from cuassay.model.candidate import Candidate, Convention, speaks_of_cute
+from cuassay.model.candidate import (
+    Candidate,
+    Convention,
+    speaks_of_cupy,
+    speaks_of_cute,
+    speaks_of_driver,
+)
 from cuassay.model.device import CPU
 from cuassay.model.digest import sha256_fields
 from cuassay.model.problem import Problem
@@ -109,7 +115,7 @@ def load_hosted(
 
 
 def enable_compilers(candidate: Candidate, folder: Path) -> MachineLauncher:
-    """Send the launches of Triton and CuTe DSL kernels in this process to the machine."""
+    """Send what packages for kernels in Python launch in this process to the machine."""
     from cuassay.build.cuda_facade import MULTIPROCESSORS, answer_for
     from cuassay.build.machine import triton_kernels as machine_triton
 
@@ -128,6 +134,20 @@ def enable_compilers(candidate: Candidate, folder: Path) -> MachineLauncher:
         cute_kernels.enable(
             launcher, arch=arch, multiprocessors=MULTIPROCESSORS, folder=folder / "cute"
         )
+    if speaks_of_driver(text):
+        from cuassay.build.machine import driver_api
+
+        driver_api.enable(launcher, arch=arch, multiprocessors=MULTIPROCESSORS)
+    if "cuda.jit" in text or "numba_cuda" in text:
+        driver_api.enable_numba()
+    if "tilelang" in text:
+        from cuassay.build.machine import tilelang_kernels
+
+        tilelang_kernels.enable(arch=arch, folder=folder / "tilelang")
+    if speaks_of_cupy(text):
+        from cuassay.build.machine import cupy_kernels
+
+        cupy_kernels.enable(launcher, arch=arch)
     return launcher
 
 
@@ -153,7 +173,10 @@ def watched(
         named = dict(zip(names, arguments, strict=False))
         try:
             launcher.begin_call()
-            with launcher.arena.watching(named, outputs, launcher.recorder):
+            with (
+                launcher.arena.watching(named, outputs, launcher.recorder),
+                launcher.answered(),
+            ):
                 made = call(*arguments, **options)
                 launcher.end_call()
                 return made

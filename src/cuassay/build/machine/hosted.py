@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import types
 from collections.abc import Iterator
@@ -11,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
+from cuassay.build.machine.host_memory import HostMemory
 from cuassay.build.machine.launch import MachineLauncher
 from cuassay.build.machine.streams import CallStreams
 from cuassay.build.recording.ledger import LEDGER
@@ -47,9 +46,7 @@ class HostedLaunches:
     _runtime: Runtime | None = None
     _streams: CallStreams | None = None
     _refused: str = ""  # why CUDA refused a launch whose error nobody has looked at
-    _own: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]] = field(
-        default_factory=dict
-    )
+    _own: HostMemory = field(default_factory=HostMemory)
 
     @staticmethod
     def connect(library: Path, launcher: MachineLauncher) -> HostedLaunches:
@@ -90,8 +87,7 @@ class HostedLaunches:
         self.launcher.arena.bury(asked.arguments)
         recorder = self.launcher.recorder
         before = len(recorder.launches)
-        for base, (data, flags) in self._own.items():
-            self.launcher.arena.provide(base, f"device memory ({data.nbytes:,} bytes)", data, flags)
+        self._own.provide(self.launcher.arena)
         LEDGER.launch(
             asked.kernel,
             lambda: self.launcher(
@@ -118,13 +114,11 @@ class HostedLaunches:
 
     def allocated(self, base: int, nbytes: int, *, kept: Kept, stream: int) -> None:
         """Keep memory that the program was given."""
-        initialised = kept is not Kept.DEVICE
-        data = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
-        self._own[base] = data, None if initialised else np.zeros(nbytes, np.bool_)
+        self._own.add(base, nbytes, initialised=kept is not Kept.DEVICE)
 
     def freed(self, base: int, *, stream: int, how: str) -> None:
         """Forget memory; its addresses are nobody's."""
-        self._own.pop(base, None)
+        self._own.drop(base)
         self.launcher.arena.drop(base)
 
     def moved(self, one: Moved) -> None:
@@ -137,16 +131,7 @@ class HostedLaunches:
         for row in range(one.rows):
             target = one.target + row * one.target_pitch
             source = None if one.source is None else one.source + row * one.source_pitch
-            self._written(target, one.width, source)
-
-    def _written(self, base: int, nbytes: int, source: int | None) -> None:
-        if source is not None:
-            self.launcher.arena.copied(base, source)
-        for start, (data, flags) in self._own.items():
-            if flags is not None and start <= base < start + data.nbytes:
-                flags[base - start : base - start + nbytes] = True
-                return
-        self.launcher.arena.mark_bytes(base, nbytes)
+            self._own.mark(self.launcher.arena, target, one.width, source=source)
 
     def waited(self, stream: int | None) -> None:
         """Nothing is kept from the host here."""

@@ -301,6 +301,19 @@ class MachineLauncher:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _until: float = 0.0  # when the call under way has taken too long
     streams: CallStreams | None = None  # where host code has streams of its own
+    failure: Exception | None = None  # what cannot be raised through native code
+
+    @contextmanager
+    def answered(self) -> Iterator[None]:
+        """Raise what went wrong in the machine below native code, after the block that ran it."""
+        self.failure = None
+        try:
+            yield
+        except Exception:
+            if self.failure is None:
+                raise
+        if self.failure is not None:
+            raise self.failure
 
     def begin_call(self) -> None:
         """Begin a call, on the streams that host code has."""
@@ -471,8 +484,17 @@ class MachineLauncher:
 
 def prepared(launch: RecordedLaunch, arena: StorageArena) -> Any:
     """Return a launch as the machine takes it, the addresses of its arguments resolved."""
+    from ptxsan.host.memory import pointers_in_structures
     from ptxsan.launch import Launch
+    from ptxsan.runtime.layout import T_BASE, T_BYTES
 
+    maps = {n: data for n, data in enumerate(launch.arguments) if len(data) == T_BYTES}
+    over = [  # the memory that tensor maps are over
+        (index, T_BASE, pointer)
+        for index, data in maps.items()
+        if (pointer := arena.pointer(int.from_bytes(data[T_BASE : T_BASE + 8], "little")))
+    ]
+    structures = [b"" if n in maps else data for n, data in enumerate(launch.arguments)]
     return Launch(
         kernel=launch.kernel,
         grid=launch.grid,
@@ -481,33 +503,11 @@ def prepared(launch: RecordedLaunch, arena: StorageArena) -> Any:
         dynamic_shared_bytes=launch.shared_bytes,
         arguments=tuple(arena.argument(data) for data in launch.arguments),
         pointers_inside=(
-            *_inside_maps(launch, arena),
-            *_inside_structures(launch, arena),
+            *over,
+            *pointers_in_structures(structures, arena.pointer),
         ),
         buffers=tuple(region.buffer for region in arena.regions),
     )
-
-
-def _inside_maps(launch: RecordedLaunch, arena: StorageArena) -> Iterator[tuple[int, int, Any]]:
-    """Yield the memory that tensor maps among the arguments are over."""
-    from ptxsan.runtime.layout import T_BASE, T_BYTES
-
-    for index, data in enumerate(launch.arguments):
-        if len(data) == T_BYTES:
-            pointer = arena.pointer(int.from_bytes(data[T_BASE : T_BASE + 8], "little"))
-            if pointer is not None:
-                yield index, T_BASE, pointer
-
-
-def _inside_structures(
-    launch: RecordedLaunch, arena: StorageArena
-) -> Iterator[tuple[int, int, Any]]:
-    """Yield the memory that structures passed by value point to."""
-    from ptxsan.host.memory import pointers_in_structures
-    from ptxsan.runtime.layout import T_BYTES
-
-    plain = [b"" if len(data) == T_BYTES else data for data in launch.arguments]
-    yield from pointers_in_structures(plain, arena.pointer)
 
 
 def not_covered(kernel: str, why: str) -> UncoveredError:

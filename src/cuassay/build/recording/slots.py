@@ -40,11 +40,14 @@ class FunctionSlot:
         ctypes.c_uint64.from_address(self.address).value = self.held
 
 
-def redirect(library: Path, words: Mapping[str, int], called: Called) -> list[FunctionSlot]:
+def redirect(
+    library: Path, words: Mapping[str, int], called: Called, *, result: Any = ctypes.c_int
+) -> list[FunctionSlot]:
     """Lead calls of functions through `called`; return the slots that a loaded library has.
 
-    `words` says how many machine words the arguments of each function take. No slots where the
-    library calls none of them, is not loaded, or is no 64-bit ELF file.
+    `words` says how many machine words the arguments of each function take, `result` is the type
+    of what they return. No slots where the library calls none of them, is not loaded, or is no
+    64-bit ELF file.
     """
     try:
         base = _base(library)
@@ -54,11 +57,13 @@ def redirect(library: Path, words: Mapping[str, int], called: Called) -> list[Fu
     if not slots:
         return []
     names = ctypes.CDLL(str(library))
-    return [_point(slot, names, words[slot.name], called) for slot in slots]
+    return [_point(slot, names, called, words[slot.name], result) for slot in slots]
 
 
-def _point(slot: FunctionSlot, names: ctypes.CDLL, words: int, called: Called) -> FunctionSlot:
-    kind = ctypes.CFUNCTYPE(ctypes.c_int, *([ctypes.c_uint64] * words))
+def _point(
+    slot: FunctionSlot, names: ctypes.CDLL, called: Called, words: int, result: Any
+) -> FunctionSlot:
+    kind = ctypes.CFUNCTYPE(result, *([ctypes.c_uint64] * words))
     real = kind(ctypes.cast(getattr(names, slot.name), ctypes.c_void_p).value or 0)
 
     def through(*given: int) -> int:

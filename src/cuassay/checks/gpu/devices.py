@@ -14,7 +14,7 @@ from cuassay.checks.state.answers import reads_of
 from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.scenario import Call, ReadResult, Scenario, call_steps
 from cuassay.model.steps import Arrange
 from cuassay.model.trace import done_steps
 
@@ -67,9 +67,7 @@ class Device001(Check):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield a plain call and one on the other device, in one process."""
         steps = (
-            Allocate(slot="a", case=0),
-            Call(slot="a", result="plain"),
-            ReadResult(result="plain"),
+            *call_steps("a", 0, "plain"),
             Arrange(slot="a", device=_OTHER),
             Call(slot="a", result="there"),
             ReadResult(result="there"),

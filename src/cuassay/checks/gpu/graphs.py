@@ -15,7 +15,15 @@ from cuassay.checks.state.answers import Read, placed, reads_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, PoisonFreed, ReadResult, Refill, Scenario, Step
+from cuassay.model.scenario import (
+    Call,
+    PoisonFreed,
+    ReadResult,
+    Refill,
+    Scenario,
+    Step,
+    call_steps,
+)
 from cuassay.model.steps import Capture, Replay
 
 if TYPE_CHECKING:
@@ -81,9 +89,7 @@ class Graph001(Check):
         base = with_scalars(trial, trial.cases("small")[0])
         others = other_values(trial, base, _REPLAYS - 1, purpose=self.code)
         steps: list[Step] = [
-            Allocate(slot="a", case=0),
-            Call(slot="a", result="plain"),
-            ReadResult(result="plain"),
+            *call_steps("a", 0, "plain"),
             Capture(slot="a", graph="g"),
             Call(slot="a", result="after"),
             ReadResult(result="after"),
@@ -201,9 +207,7 @@ def _other_scalars(pairs: Sequence[tuple[Case, Case]]) -> Scenario:
     for number in range(len(pairs)):
         slot = f"s{number}"
         steps += [
-            Allocate(slot=slot, case=2 * number),
-            Call(slot=slot, result=f"plain{number}"),
-            ReadResult(result=f"plain{number}"),
+            *call_steps(slot, 2 * number, f"plain{number}"),
             Capture(slot=slot, graph=slot),
             Refill(slot=slot, case=2 * number + 1),
             Replay(graph=slot, result=f"replay{number}"),
@@ -217,9 +221,7 @@ def _two(base: Case, other: Case) -> Scenario:
     steps: list[Step] = []
     for number, slot in enumerate("ab"):
         steps += [
-            Allocate(slot=slot, case=number),
-            Call(slot=slot, result=f"plain {slot}"),
-            ReadResult(result=f"plain {slot}"),
+            *call_steps(slot, number, f"plain {slot}"),
             Capture(slot=slot, graph=slot),
         ]
     for turn, slot in enumerate("abab"):

@@ -19,7 +19,7 @@ from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Severity
 from cuassay.model.reports import Repeats
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.scenario import Scenario, call_steps
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import ScenarioResult, StepDone, done_steps
 
@@ -246,9 +246,7 @@ def _repeats(case: Case, load: Load, repeats: Sequence[Repeat]) -> Scenario:
         label=_label(case, _WORDS[load]),
         cases=(case,),
         steps=(
-            Allocate(slot="a", case=0),
-            Call(slot="a", result="plain"),
-            ReadResult(result="plain"),
+            *call_steps("a", 0, "plain"),
             *repeats,
         ),
     )

@@ -14,7 +14,7 @@ from cuassay.checks.state.answers import Read, reads_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.scenario import ReadResult, Scenario, Step, call_steps
 from cuassay.model.steps import StreamCall, Together
 from cuassay.model.trace import done_steps
 
@@ -175,11 +175,7 @@ def _one_stream(
     delay_ms: float = 0.0,
     default_delay_ms: float = 0.0,
 ) -> Scenario:
-    steps: list[Step] = [
-        Allocate(slot="a", case=0),
-        Call(slot="a", result="plain"),
-        ReadResult(result="plain"),
-    ]
+    steps: list[Step] = [*call_steps("a", 0, "plain")]
     for number in (1, 0):  # there and back: one of the two cannot be what lay there by luck
         steps += [
             StreamCall(
@@ -200,11 +196,7 @@ def _at_once(
 ) -> Scenario:
     steps: list[Step] = []
     for number in range(2):
-        steps += [
-            Allocate(slot=f"s{number}", case=number),
-            Call(slot=f"s{number}", result=f"plain{number}"),
-            ReadResult(result=f"plain{number}"),
-        ]
+        steps += call_steps(f"s{number}", number, f"plain{number}")
     together = Together(
         slots=("s0", "s1"), results=("r0", "r1"), threads=threads, rounds=rounds, delay_ms=5.0
     )

@@ -14,7 +14,7 @@ from cuassay.checks.state.answers import reads_of
 from cuassay.inputs.geometry import all_bytes, elements
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.scenario import ReadResult, Scenario, Step, call_steps
 from cuassay.model.steps import Time
 from cuassay.model.trace import ScenarioResult, done_steps
 from cuassay.model.verdict import Profile
@@ -110,9 +110,7 @@ def timed(trial: Trial) -> Scenario:
     # A CPU's times decide nothing and `quick` shows none there: only the answers count then.
     cold = trial.profile is not Profile.QUICK or not on_cpu(trial)
     steps: list[Step] = [
-        Allocate(slot="a", case=0),
-        Call(slot="a", result="plain"),
-        ReadResult(result="plain"),
+        *call_steps("a", 0, "plain"),
         Time(slot="a", count=1, flush=cold),
     ]
     for number in range(trial.effort.timing_rounds):

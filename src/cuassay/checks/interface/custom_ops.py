@@ -12,7 +12,7 @@ from cuassay.checks.state.answers import reads_of
 from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.scenario import Scenario, call_steps
 from cuassay.model.steps import OpCheck
 from cuassay.model.trace import done_steps
 
@@ -72,9 +72,7 @@ class Opcheck001(Check):
         """Yield a plain call and a call that is watched, on the smallest case."""
         for case in trial.cases("small")[:1]:
             steps = (
-                Allocate(slot="a", case=0),
-                Call(slot="a", result="plain"),
-                ReadResult(result="plain"),
+                *call_steps("a", 0, "plain"),
                 OpCheck(slot="a"),
             )
             yield Scenario(label="custom operators", cases=(case,), steps=steps, fresh=True)

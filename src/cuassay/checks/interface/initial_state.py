@@ -114,6 +114,8 @@ class Api005(Check):
         larger = placed(base, resolve(problem.axes, bound))
         larger = larger if elements_of(problem, larger.axes) <= _MOST_ELEMENTS else base
         called: tuple[Case, ...] = (
+            # The model is not called: equal values tell which of its tensors takes each of these.
+            _with(base, StateSource.SAMPLE, "what the constructor made, at the same sizes"),
             _with(other, StateSource.GIVEN, "another state"),
             _with(base, StateSource.GIVEN, "the reference's state"),
             _with(base, StateSource.INITIAL, "the state that the constructor made"),
@@ -132,9 +134,9 @@ class Api005(Check):
     ) -> Iterable[Finding]:
         """Judge the module's own state by the reference's: both draw under one seed."""
         reads = reads_of(scenario, run)
-        if len(reads) < 4:
+        if len(reads) < 5:
             return
-        other_state, loaded, built, sample, *evaluated = reads
+        _, other_state, loaded, built, sample, *evaluated = reads
         built = dataclasses.replace(built, case=loaded.case)
         wrong_loaded = [
             *answers.wrong(other_state),

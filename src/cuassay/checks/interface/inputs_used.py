@@ -15,7 +15,7 @@ from cuassay.checks.state.answers import Read, moved_names, placed, reads_of, sa
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.scenario import Scenario, Step, call_steps
 from cuassay.model.verdict import Profile
 
 Pair = tuple[Case, Case]  # base, moved
@@ -194,10 +194,6 @@ def _scenario(pairs: Sequence[Pair]) -> Scenario:
     cases = _distinct(every)
     steps: list[Step] = []
     for number in range(len(cases)):
-        steps += [
-            Allocate(slot=f"s{number}", case=number),
-            Call(slot=f"s{number}", result=f"r{number}"),
-            ReadResult(result=f"r{number}"),
-        ]
+        steps += call_steps(f"s{number}", number, f"r{number}")
     what = pairs[0][1].label if len(pairs) == 1 else "each moved alone"
     return Scenario(label=f"arguments: {what}", cases=tuple(cases), steps=tuple(steps), fresh=True)

@@ -14,7 +14,7 @@ from cuassay.model.axes import shape_of
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
 from cuassay.model.domain import Index, Positive, Real
 from cuassay.model.problem import Problem, TensorSpec
-from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
+from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step, call_steps
 from cuassay.model.steps import Arrange, CallInto, Layout
 from cuassay.model.verdict import Profile
 
@@ -266,9 +266,7 @@ def _arranged(case: Case, tried: Sequence[Layouts], *, label: str) -> Scenario:
 def _scenario(case: Case, calls: Sequence[Sequence[Step]], *, label: str) -> Scenario:
     """Return the scenario of a plain call, each of `calls` on fresh values, a plain call."""
     steps: list[Step] = [
-        Allocate(slot="a", case=0),
-        Call(slot="a", result=PLAIN),
-        ReadResult(result=PLAIN),
+        *call_steps("a", 0, PLAIN),
         Release(name=PLAIN),
     ]
     for number, call in enumerate(calls):

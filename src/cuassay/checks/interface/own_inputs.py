@@ -15,7 +15,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.domain import Real
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.scenario import Scenario, Step, call_steps
 
 
 class Api004(Check):
@@ -74,24 +74,12 @@ class Api004(Check):
             yield Scenario(
                 label=f"own inputs: {broken.label}",
                 cases=(base, broken),
-                steps=(
-                    Allocate(slot="a", case=0),
-                    Call(slot="a", result="r0"),
-                    ReadResult(result="r0"),
-                    Allocate(slot="b", case=1),
-                    Call(slot="b", result="r1"),
-                    ReadResult(result="r1"),
-                ),
+                steps=(*call_steps("a", 0, "r0"), *call_steps("b", 1, "r1")),
             )
         sliced = trial.cases("slices")
         steps: list[Step] = []
         for number in range(len(sliced)):
-            slot, result = f"s{number}", f"r{number}"
-            steps += [
-                Allocate(slot=slot, case=number),
-                Call(slot=slot, result=result),
-                ReadResult(result=result),
-            ]
+            steps += call_steps(f"s{number}", number, f"r{number}")
         if sliced:
             yield Scenario(label="own inputs: slices changed", cases=sliced, steps=tuple(steps))
 

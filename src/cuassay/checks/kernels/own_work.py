@@ -13,7 +13,7 @@ from cuassay.model.axes import smallest_workload_axes
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
-from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario, Step
+from cuassay.model.scenario import Poison, Scenario, Step, call_steps
 from cuassay.model.steps import Disarm, ReadLaunches
 from cuassay.model.trace import StepRaised
 
@@ -126,11 +126,7 @@ class Ghost001(Check):
 
 def _call(number: int, poison: Poison = Poison.NAN) -> tuple[Step, ...]:
     slot, result = f"s{number}{poison}", f"r{number}{poison}"
-    return (
-        Allocate(slot=slot, case=number),
-        Call(slot=slot, result=result, poison=poison),
-        ReadResult(result=result),
-    )
+    return call_steps(slot, number, result, poison=poison)
 
 
 def _unused(facts: Mapping[str, str], launched: Mapping[str, int]) -> str:

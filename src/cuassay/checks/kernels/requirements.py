@@ -15,7 +15,7 @@ from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
+from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, call_steps
 from cuassay.model.steps import Arrange, Inspect, Layout
 from cuassay.model.trace import ScenarioResult, done_steps
 
@@ -62,8 +62,9 @@ class Kernel001(Check):
     code = "KERNEL001"
     title = "The kernels of a call"
     classes = ("H8", "M10", "M6")
-    # A process that was profiled is timed no more. The plain call that comes first launches the
-    # kernels as they are, where RACE001 has compiled some with pauses.
+    # The last of those that take the process at hand: the profiler stays in it, and a fault on
+    # offset inputs ends it. The plain call that comes first launches the kernels as they are, where
+    # RACE001 has compiled some with pauses.
     needs = Needs(
         process=Process.OWN, when=When.LATE, split=Split.ANY_SIDE, group=Group.NONE, gpu=True
     )
@@ -79,9 +80,7 @@ class Kernel001(Check):
         for case in legal[:1] or list(trial.cases("small")[:1]):
             names = [spec.name for spec in tensor_inputs(trial.problem) if spec.shape]
             steps = (
-                Allocate(slot="a", case=0),
-                Call(slot="a", result="plain"),
-                ReadResult(result="plain"),
+                *call_steps("a", 0, "plain"),
                 Inspect(slot="a"),
                 Release(name="a"),
                 Allocate(slot="b", case=0),

@@ -77,7 +77,8 @@ class Mem002(Check):
     Can it be wrong?
         Memory taken from the driver directly (cudaMalloc), accesses that jump over a zone
         (up to 64 KiB each), shared memory, and writes of the very bytes of a zone stay
-        unseen. Candidates that are compiled by torch keep plain workspaces on the CPU.
+        unseen. Where the kernel raises between guard zones alone, the condition `undecided` says
+        so.
 
     Example
         "writes 52 bytes beyond the end of output 'y' (first 0 bytes after its last byte)".

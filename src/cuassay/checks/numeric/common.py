@@ -10,7 +10,13 @@ from cuassay.checks.base import Check, Trial
 from cuassay.model.case import Case, Fill
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
+from cuassay.model.scenario import (
+    Poison,
+    Release,
+    Scenario,
+    Step,
+    call_steps,
+)
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison, Statistic
@@ -32,12 +38,7 @@ _STATISTICS = {
 
 def single_call(case: Case, *, label: str, poison: Poison = Poison.NAN) -> Scenario:
     """Return the scenario that allocates a case, calls once and reads the result (step 2)."""
-    steps = (
-        Allocate(slot="a", case=0),
-        Call(slot="a", result="r", poison=poison),
-        ReadResult(result="r"),
-    )
-    return Scenario(label=label, cases=(case,), steps=steps)
+    return Scenario(label=label, cases=(case,), steps=call_steps("a", 0, "r", poison=poison))
 
 
 def comparison_finding(
@@ -90,9 +91,7 @@ def one_by_one(positions: Iterable[int], *, numbered: bool = True) -> tuple[Step
     for number, position in enumerate(positions):
         result = f"r{number}" if numbered else "r"
         steps += [
-            Allocate(slot="a", case=position),
-            Call(slot="a", result=result),
-            ReadResult(result=result),
+            *call_steps("a", position, result),
             Release(name=result),
         ]
     return tuple(steps)

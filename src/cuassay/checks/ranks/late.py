@@ -20,7 +20,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.ranks import AXIS
 from cuassay.model.reports import Grouped
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.scenario import Allocate, ReadResult, Scenario, call_steps
 from cuassay.model.steps import CallRanks, Issued, Moments
 from cuassay.model.trace import ScenarioResult, done_steps
 
@@ -194,12 +194,7 @@ def _two_groups(cases: Sequence[Case]) -> Scenario:
     made = _scenario(f"two groups of {cases[0].axes[AXIS]} ranks", alike, step)
     # A kernel that is wrong in one group alone is not wrong by the other. Its inputs are new ones:
     # a call before may have written into the others, which is API001's to say.
-    alone = (
-        Allocate(slot="alone", case=0),
-        Call(slot="alone", result="alone"),
-        ReadResult(result="alone"),
-    )
-    return replace(made, steps=(*made.steps, *alone))
+    return replace(made, steps=(*made.steps, *call_steps("alone", 0, "alone")))
 
 
 def _scenario(label: str, cases: Sequence[Case], step: CallRanks) -> Scenario:

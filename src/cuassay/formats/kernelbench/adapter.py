@@ -242,30 +242,38 @@ _cuassay_models = {{}}
 
 
 def _cuassay_own(model):
-    kept = set(model.state_dict())
-    own = dict(model.named_parameters())
-    own.update((name, value) for name, value in model.named_buffers() if name in kept)
-    return own
+    found = {{**dict(model.named_parameters()), **dict(model.named_buffers())}}
+    return {{name: found[name] for name in model.state_dict() if name in found}}
 
 
 def _cuassay_pairs(model, given):
     """The reference's state by position with the name of the tensor that takes each.
 
-    By name; else by equal values, for both models draw under one seed; else by order and shape.
+    By name; else by equal values, for both models draw under one seed; else by shape. Norms begin
+    with equal constants: of several that fit, the one is taken that follows the last pair of
+    parameters, or of buffers, in the order in which the model has them.
     """
     own = _cuassay_own(model)
     if set(own) == set(_CUASSAY_STATE):
         return list(enumerate(_CUASSAY_STATE))
+    places = {{name: place for place, name in enumerate(own)}}
+    parameter = _cuassay_torch.nn.Parameter
     left, pairs = dict(own), {{}}
     for same in (_cuassay_torch.equal, lambda mine, theirs: True):
+        last = {{True: -1, False: -1}}  # of buffers and of parameters
         for position, value in enumerate(given):
-            if position in pairs:
-                continue
-            for name, mine in left.items():
-                if mine.shape == value.shape and mine.dtype == value.dtype and same(mine, value):
-                    pairs[position] = name
-                    del left[name]
-                    break
+            kept = _CUASSAY_STATE[position] in _CUASSAY_BUFFERS
+            if position not in pairs:
+                fits = [
+                    (isinstance(mine, parameter) is kept, places[name] < last[kept], places[name])
+                    for name, mine in left.items()
+                    if mine.shape == value.shape and mine.dtype == value.dtype and same(mine, value)
+                ]
+                if not fits:
+                    continue
+                pairs[position] = list(own)[min(fits)[-1]]
+                del left[pairs[position]]
+            last[kept] = places[pairs[position]]
     return list(pairs.items())
 
 
@@ -423,6 +431,7 @@ def candidate_source(
     *,
     init: Sequence[object],
     state: Sequence[str],
+    buffers: Sequence[str],
     built: Mapping[str, Sequence[Sequence[int]]],
     count: int,
     call: str,
@@ -430,8 +439,8 @@ def candidate_source(
 ) -> str:
     """Return the entry file of a candidate whose `module` defines the class `cls`."""
     common = _COMMON.format(
-        init=repr(list(init)), state=repr(list(state)), buffers="()", built=repr(dict(built)),
-        count=count, call=call, large=_LARGE,
+        init=repr(list(init)), state=repr(list(state)), buffers=repr(list(buffers)),
+        built=repr(dict(built)), count=count, call=call, large=_LARGE,
     )  # fmt: skip
     title = '"""The entry of a KernelBench candidate."""\n'
     return (

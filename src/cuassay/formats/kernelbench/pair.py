@@ -103,7 +103,7 @@ def load_kernelbench_problem(
     values = vars(module)
     init = _init_inputs(values, path)
     reads = _Reads.of(text, path)
-    built = _built_places(reads, values, path, init)
+    built = _built_places(reads, values, path)
     places = _places(reads, values) | {one: place for one, (place, _) in built.items()}
     numbers = _listed_numbers(listed or {}, values, places, path)
     named = {
@@ -270,6 +270,7 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         module,
         init=facts["_CUASSAY_INIT"],
         state=facts["_CUASSAY_STATE"],
+        buffers=facts["_CUASSAY_BUFFERS"],
         built=facts["_CUASSAY_BUILT"],
         count=facts["_CUASSAY_COUNT"],
         call=facts["_CUASSAY_CALL"],
@@ -517,7 +518,7 @@ def _places(reads: _Reads, values: Mapping[str, Any]) -> dict[str, Place]:
 
 
 def _built_places(
-    reads: _Reads, values: dict[str, Any], path: Path, init: Sequence[object]
+    reads: _Reads, values: dict[str, Any], path: Path
 ) -> dict[str, tuple[Place, tuple[Positions, ...]]]:
     """Return where the whole numbers stand that the constructor is given as they are.
 
@@ -527,16 +528,26 @@ def _built_places(
     """
     # A 1 that makes inputs as well is a size; another one may be a dimension or a flag.
     numbers = _numbers(reads.init - reads.model, values, ones=reads.inputs)
-    before = dict(_leaves(init))
-    found: dict[str, tuple[Place, tuple[Positions, ...]]] = {}
-    for axis, size in _sizes(values, numbers).items():
-        with _moved(values, numbers, {axis: 2 * size}):
-            after = dict(_leaves(_init_inputs(values, path)))
-        changed = [where for where, value in after.items() if before.get(where) != value]
-        plain = all(before.get(where) == size and after[where] == 2 * size for where in changed)
-        if changed and plain and after.keys() == before.keys():
-            found[axis] = (numbers[axis], tuple(changed))
-    return found
+    return {
+        axis: (numbers[axis], handed)
+        for axis, size in _sizes(values, numbers).items()
+        if (handed := _handed(values, path, numbers[axis], size, 2 * size))
+    }
+
+
+def _handed(
+    values: dict[str, Any], path: Path, place: Place, own: float, other: float
+) -> tuple[Positions, ...]:
+    """Return where get_init_inputs hands on a number of the top level as it is.
+
+    Nothing where `other` in its place shows in another way too, or not at all.
+    """
+    before = dict(_leaves(_init_inputs(values, path)))
+    with _moved(values, {"": place}, {"": other}):
+        after = dict(_leaves(_init_inputs(values, path)))
+    changed = tuple(where for where, value in after.items() if before.get(where) != value)
+    plain = all(before.get(where) == own and after[where] == other for where in changed)
+    return changed if plain and after.keys() == before.keys() else ()
 
 
 def _listed_numbers(
@@ -555,13 +566,9 @@ def _listed_numbers(
         own = tuple(one.get(name, values[name]) for one in listed.values())
         if name in places or set(own) == {values[name]}:
             continue
-        before, other = values[name], next(one for one in own if one != values[name])
-        held = dict(_leaves(_init_inputs(values, path)))
-        with _moved(values, {name: (name, None)}, {name: other}):
-            after = dict(_leaves(_init_inputs(values, path)))
-        changed = tuple(where for where, value in after.items() if held.get(where) != value)
-        plain = all(held.get(where) == before and after[where] == other for where in changed)
-        if not (changed and plain and after.keys() == held.keys()):
+        other = next(one for one in own if one != values[name])
+        changed = _handed(values, path, (name, None), values[name], other)
+        if not changed:
             raise ProblemError(
                 f"{path}: the workloads list {name}={own}, which get_init_inputs() does not "
                 "hand to Model as it is, so that no call can tell a candidate of it; hand it to "
@@ -689,18 +696,19 @@ class _Probe:
             values = list(given.values()) if isinstance(given, Mapping) else list(given)
             return (*(value for _, value in tensors_in(values)), *model.state_dict().values())
 
+        found: tuple[Any, ...] = self._run(made)
+        return found
+
+    def _run(self, made: Callable[[], Any]) -> Any:
+        """Return what the file's functions make without memory. Raises ProblemError."""
         try:
-            found: tuple[Any, ...] = self._without_memory(made)
+            return self._without_memory(made)
         except Exception as failure:
             raise self._refused(failure) from failure
-        return found
 
     def note_state(self, sizes: Mapping[str, int]) -> None:
         """Take the state at some sizes as that of the model: at others it may have more layers."""
-        try:
-            state = self._without_memory(lambda: self._made(sizes, {})[0].state_dict())
-        except Exception as failure:
-            raise self._refused(failure) from failure
+        state = self._run(lambda: self._made(sizes, {})[0].state_dict())
         self.state = {name: shapes.dtype_of(value) for name, value in state.items()}
 
     def is_short(self, sizes: Mapping[str, int]) -> bool:
@@ -764,10 +772,7 @@ class _Probe:
         def made() -> None:
             self.leaves, self.held, self.call = self._written_call(self._made(sizes, {})[1])
 
-        try:
-            self._without_memory(made)
-        except Exception as failure:
-            raise self._refused(failure) from failure
+        self._run(made)
 
     def _forward(
         self, sizes: Mapping[str, int], computed: dict[str, int]
@@ -778,7 +783,10 @@ class _Probe:
         with torch.no_grad():
             model, given = self._made(sizes, computed)
             kept = model.state_dict()
-            self.modes = any(_asks_for_mode(one) for one in model.modules())
+            # Batch norm, dropout and their like read `training` in their own code.
+            forwards = {type(one).forward for one in model.modules()}
+            codes = (getattr(forward, "__code__", None) for forward in forwards)
+            self.modes = any(c is not None and "training" in c.co_names for c in codes)
             self.buffers = tuple(name for name, _ in model.named_buffers() if name in kept)
             by_name = isinstance(given, Mapping)
             with _moved(self._values, self._places, sizes):
@@ -817,12 +825,6 @@ class _Probe:
             by_name=by_name,
         )
         return written.leaves, tuple(written.held), call
-
-
-def _asks_for_mode(module: Any) -> bool:
-    """Whether a module's own code reads `training`: batch norm, dropout and their like do."""
-    code = getattr(type(module).forward, "__code__", None)
-    return code is not None and "training" in code.co_names
 
 
 def _written(

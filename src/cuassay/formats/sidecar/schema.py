@@ -2,233 +2,71 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar, TypeAlias, get_type_hints
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, create_model
 
+from cuassay.formats.domain_rules import KINDS
 from cuassay.formats.sol.schema import Name, Size
 from cuassay.formats.strict import StrictModel
-from cuassay.model.domain import (
-    Choice,
-    Domain,
-    Index,
-    IntegerRange,
-    Lengths,
-    Mask,
-    Offsets,
-    Opaque,
-    Packed,
-    Positive,
-    Probability,
-    Real,
-    SizeOf,
-    Structure,
-    Swizzled,
-)
+from cuassay.model.domain import Domain, Mask, Opaque, Structure
 
 Length = Annotated[int, Field(ge=1, le=2**48)]
+# The types of a domain's fields as TOML has them, where it has others.
+_IN_TOML: Mapping[Any, Any] = {
+    float: FiniteFloat,
+    float | None: FiniteFloat | None,
+    tuple[int, ...]: list[int],
+    tuple[str, ...]: list[str],
+    tuple[float | int | bool, ...]: list[bool | int | float],
+    Structure: Annotated[Structure, Field(strict=False)],
+}
+_NAMES = ("axis", "rows", "columns", "lengths")  # of axes and inputs
+_Field: TypeAlias = tuple[type[Domain], str]
+_RENAMED: Mapping[_Field, str] = {(Mask, "kind"): "pattern"}  # the table's own key is `kind`
+_LEFT_OUT: Collection[_Field] = {(Opaque, "seen")}  # which the table cannot know
+_DEFAULTS: Mapping[_Field, Any] = {(Opaque, "why"): "the sidecar says so"}
 
 
-class DomainModel(StrictModel, ABC):
-    """A table `[domains.INPUT]` without its `kind`."""
+class DomainModel(StrictModel):
+    """A table `[domains.INPUT]` without its `kind`: the fields of a domain."""
 
     hints: ClassVar = {
         "min": "a domain's bound is called 'low'",
         "max": "a domain's bound is called 'high'",
     }
-
-    @abstractmethod
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-
-
-class RealModel(DomainModel):
-    """kind = "real"."""
-
-    low: FiniteFloat | None = None
-    high: FiniteFloat | None = None
-    structure: Annotated[Structure, Field(strict=False)] = Structure.GENERAL
-    also: list[str] = Field(default_factory=list)
-    numbers_of: str = ""
+    kind: ClassVar[type[Domain]]
 
     def domain(self) -> Domain:
         """Return the domain that the table states."""
-        return Real(
-            low=self.low,
-            high=self.high,
-            structure=self.structure,
-            also=tuple(self.also),
-            numbers_of=self.numbers_of,
-        )
+        own = {key: name for (kind, name), key in _RENAMED.items() if kind is self.kind}
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        given: dict[str, Any] = {
+            own.get(name, name): tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+        }
+        return self.kind(**given)
 
 
-class PositiveModel(DomainModel):
-    """kind = "positive"."""
-
-    low: FiniteFloat = Positive().low
-    high: FiniteFloat = Positive().high
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Positive(low=self.low, high=self.high)
-
-
-class ProbabilityModel(DomainModel):
-    """kind = "probability"."""
-
-    axis: int = -1
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Probability(axis=self.axis)
+def _model(kind: type[Domain]) -> type[DomainModel]:
+    """Return the table that states a domain of a kind."""
+    types = get_type_hints(kind)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        place, of = (kind, field.name), types[field.name]
+        if place in _LEFT_OUT:
+            continue
+        default = ... if field.default is dataclasses.MISSING else field.default
+        form = Name if of is str and field.name in _NAMES else _IN_TOML.get(of, of)
+        fields[_RENAMED.get(place, field.name)] = form, _DEFAULTS.get(place, default)
+    made = create_model(f"{kind.__name__}Model", __base__=DomainModel, **fields)
+    made.kind = kind
+    return made
 
 
-class IndexModel(DomainModel):
-    """kind = "index"."""
-
-    axis: Name
-    sentinels: list[int] = Field(default_factory=list)
-    unique: bool = False
-    lengths: Name | None = None
-    per: int = 1
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Index(
-            axis=self.axis,
-            sentinels=tuple(self.sentinels),
-            unique=self.unique,
-            lengths=self.lengths or "",
-            per=self.per,
-        )
-
-
-class LengthsModel(DomainModel):
-    """kind = "lengths"."""
-
-    axis: Name
-    low: int = 0
-    page: int = 1
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Lengths(axis=self.axis, low=self.low, page=self.page)
-
-
-class OffsetsModel(DomainModel):
-    """kind = "offsets"."""
-
-    axis: Name
-    multiple_of: int = 1
-    short: bool = False
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Offsets(axis=self.axis, multiple_of=self.multiple_of, short=self.short)
-
-
-class PackedModel(DomainModel):
-    """kind = "packed"."""
-
-    bits: int = 4
-    low: int = 0
-    high: int | None = None
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Packed(bits=self.bits, low=self.low, high=self.high)
-
-
-class SwizzledModel(DomainModel):
-    """kind = "swizzled"."""
-
-    rows: Name
-    columns: Name
-    layout: str = "128x4"
-    low: FiniteFloat = 2.0**-6
-    high: FiniteFloat = 2.0**6
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Swizzled(
-            rows=self.rows,
-            columns=self.columns,
-            layout=self.layout,
-            low=self.low,
-            high=self.high,
-        )
-
-
-class MaskModel(DomainModel):
-    """kind = "mask"; the mask's own kind is called `pattern`."""
-
-    pattern: str = "arbitrary"
-    additive: bool = False
-    lengths: Name | None = None
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Mask(kind=self.pattern, additive=self.additive, lengths=self.lengths or "")
-
-
-class IntegerRangeModel(DomainModel):
-    """kind = "integer_range"."""
-
-    low: int
-    high: int
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return IntegerRange(low=self.low, high=self.high)
-
-
-class ChoiceModel(DomainModel):
-    """kind = "choice"."""
-
-    values: list[bool | int | float]
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Choice(values=tuple(self.values))
-
-
-class SizeOfModel(DomainModel):
-    """kind = "size_of"; `axis` may be an expression of axes."""
-
-    axis: Name
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return SizeOf(axis=self.axis)
-
-
-class OpaqueModel(DomainModel):
-    """kind = "opaque": only the problem's own generator makes legal values."""
-
-    why: str = "the sidecar says so"
-
-    def domain(self) -> Domain:
-        """Return the domain that the table states."""
-        return Opaque(why=self.why)
-
-
-DOMAINS: Mapping[str, type[DomainModel]] = {
-    "real": RealModel,
-    "positive": PositiveModel,
-    "probability": ProbabilityModel,
-    "index": IndexModel,
-    "lengths": LengthsModel,
-    "offsets": OffsetsModel,
-    "mask": MaskModel,
-    "integer_range": IntegerRangeModel,
-    "packed": PackedModel,
-    "swizzled": SwizzledModel,
-    "choice": ChoiceModel,
-    "size_of": SizeOfModel,
-    "opaque": OpaqueModel,
-}
+DOMAINS: Mapping[str, type[DomainModel]] = {name: _model(kind) for kind, name in KINDS.items()}
 
 
 class BoundsModel(StrictModel):

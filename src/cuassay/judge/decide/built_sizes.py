@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
 
 
+_TILES = (16, 64, 128, 256)  # elements that a block takes of an axis whose listed sizes it divides
+
+
 def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
     """Keep axes to the problem's own sizes where the kernel follows no others.
 
@@ -50,7 +53,10 @@ def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
         if right is not _Answer.WRONG:
             axes = _not_followed(trial, start, case, run)
             if axes:
-                trial.planned.learning.replan(BuiltSizesAlone(axes=axes))
+                beside = {
+                    name: start.axes[name] for name in axes if start.axes[name] != home.axes[name]
+                }
+                trial.planned.learning.replan(BuiltSizesAlone(axes=axes, beside=beside))
         return
 
 
@@ -61,7 +67,8 @@ def _nearly_home(
 
     Where truth there takes longer than a workload's may, the axis that makes it long is small: a
     scan of 2,048 steps says no more of a head size than one of 64. The own size of that axis is
-    tried where the kernel does not take the small one.
+    tried where the kernel does not take the small one. Where even that has no room, one tile is:
+    kernels often take its multiples alone. A wrong answer there says nothing of the own sizes.
     """
     problem = trial.problem
     if not trial.memory.room.is_affordable(problem, home.axes, workload=True):
@@ -73,6 +80,18 @@ def _nearly_home(
             answer = _answer(trial, nearly, run, label)
             if answer is not _Answer.NONE:
                 return answer, nearly
+        for tile in _TILES:
+            whole = {
+                name: tile
+                if all(work.axes[name] % tile == 0 for work in problem.workloads)
+                else small.axes[name]
+                for name in problem.built
+            }
+            sizes = try_sizes(problem, small.axes, whole)
+            if sizes is not None and legal(problem, sizes):
+                nearly = placed(small, sizes)
+                if _answer(trial, nearly, run, f"built with tiles of {tile}") is _Answer.RIGHT:
+                    return _Answer.RIGHT, nearly
     return _answer(trial, home, run, "built as the problem does"), home
 
 

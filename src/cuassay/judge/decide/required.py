@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from cuassay.checks.registry import DECIDED_BY, LEAST
 from cuassay.judge.decide.gross import PLAIN
+from cuassay.model.conditions import UNDECIDED
 from cuassay.model.outcome import CheckReport, Errored, Failed, Inconclusive, Passed, Skipped
 from cuassay.model.verdict import Decision
 
@@ -44,6 +45,20 @@ def decide_required(
                     why = "no scenario was judged"
             return Decision.INCONCLUSIVE, f"--require {name}: {first.code} decided nothing: {why}"
     return decision, reason
+
+
+def undecided_least(reports: Iterable[CheckReport], *, short: Collection[str]) -> str:
+    """Return the condition that names checks of the least of an acceptance that could not tell.
+
+    It is empty where there are none. Those that had no time, `short`, are another condition's.
+    """
+    least = {code for codes in LEAST.values() for code in codes}.difference(short)
+    told = [
+        f"{report.code} could not tell: {report.outcome.reason}"
+        for report in reports
+        if report.code in least and isinstance(report.outcome, Inconclusive)
+    ]
+    return f"{UNDECIDED}: {'; '.join(told)}" if told else ""
 
 
 def decide_least(

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.candidate import Candidate
     from cuassay.model.machine import LaunchEvidence, MachineEvidence
-    from cuassay.model.problem import Problem
 
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
@@ -241,17 +240,18 @@ class _Experiments:
             lambda: blamed_lines.of_ranges(self.trial, launches, self.candidate, telling, exact)
         )
         known = clue.line if clue is not None else None
+        lost = frozenset({Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION})
         for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
             line = (
                 known
                 or blamed_lines.of_numbers(self.trial, trace, self.candidate, telling, exact, cause)
-                or self._of_machine(cause)
+                or (self._sum_line() if cause is Cause.LOW_ACCUMULATION else None)
+                or (self._rounding_line() if cause in lost else None)
                 or ranged()
             )
             lines |= {cause: line} if line is not None else {}
         if clue is not None and clue.line is None:
             clue = dataclasses.replace(clue, line=lines.get(clue.cause))
-        lost = frozenset({Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION})
         return dataclasses.replace(
             held,
             numbers=clue,
@@ -321,7 +321,7 @@ class _Experiments:
         confirmed = {
             cause
             for cause in causes
-            if cause is not None and self._tried(cause, subject).ruling is Ruling.CONFIRMED
+            if cause is not None and self._confirmed(cause, subject) is not None
         }
         where = blamed_lines.of_calls(self.run, self.candidate, state[0].scenario)
         return dataclasses.replace(
@@ -335,8 +335,8 @@ class _Experiments:
         found = next((f for f in self.wrong if f.cause is Cause.OUTPUT_REUSED), None)
         if found is None or found.scenario is None:
             return Clues()
-        said = self._tried(Cause.OUTPUT_REUSED, self._subject(found.scenario.cases[0]))
-        if said.ruling is not Ruling.CONFIRMED:
+        said = self._confirmed(Cause.OUTPUT_REUSED, self._subject(found.scenario.cases[0]))
+        if said is None:
             return Clues()
         instead = {} if said.cause is None else {Cause.OUTPUT_REUSED: said.cause}
         return Clues(confirmed=frozenset({Cause.OUTPUT_REUSED}), instead=instead)
@@ -353,19 +353,16 @@ class _Experiments:
             )
             if dict(moved.axes) == dict(finding.where.axes)
         ]
-        if not pairs:
+        ignored = Cause.INPUT_IGNORED
+        if not pairs or not self._confirmed(ignored, self._subject(pairs[0][0], moved=pairs)):
             return held
-        said = self._tried(Cause.INPUT_IGNORED, self._subject(pairs[0][0], moved=pairs))
-        if said.ruling is not Ruling.CONFIRMED:
-            return held
-        return dataclasses.replace(held, confirmed=held.confirmed | {Cause.INPUT_IGNORED})
+        return dataclasses.replace(held, confirmed=held.confirmed | {ignored})
 
     def _first_call_alone(self, case: Case) -> Cause | None:
         """Return FIRST_CALL where of two equal calls in a new process the first alone is wrong."""
         if not any(f.cause is Cause.FIRST_CALL or f.code == "APART001" for f in self.wrong):
             return None
-        said = self._tried(Cause.FIRST_CALL, self._subject(case))
-        return Cause.FIRST_CALL if said.ruling is Ruling.CONFIRMED else None
+        return Cause.FIRST_CALL if self._confirmed(Cause.FIRST_CALL, self._subject(case)) else None
 
     def _subject(
         self, case: Case, *, calls: Sequence[Case] = (), moved: Sequence[tuple[Case, Case]] = ()
@@ -386,7 +383,7 @@ class _Experiments:
         cases = {repr(f.scenario.cases[0]): f.scenario for f in numbers if f.scenario is not None}
         for scenario in list(cases.values())[:_HELD_CALLS]:
             experiment = after_other_calls(self._subject(scenario.cases[0]))
-            if self._concluded(experiment).ruling is Ruling.CONFIRMED:
+            if self._concluded(experiment) is not None:
                 where = blamed_lines.of_calls(self.run, self.candidate, scenario)
                 return Clues(
                     confirmed=frozenset({Cause.CALL_HISTORY}),
@@ -395,25 +392,25 @@ class _Experiments:
                 )
         return None
 
-    def _tried(self, cause: Cause, subject: Subject) -> Conclusion:
-        """Run the experiment of a cause to its end, as far as time allows."""
+    def _confirmed(self, cause: Cause, subject: Subject) -> Conclusion | None:
+        """Return what the experiment of a cause says, where it confirms it in time."""
         hypothesis = HYPOTHESES[cause]
         assert isinstance(hypothesis, Prediction)
         return self._concluded(hypothesis.experiment(subject))
 
-    def _concluded(self, experiment: Experiment | None) -> Conclusion:
+    def _concluded(self, experiment: Experiment | None) -> Conclusion | None:
         said = Conclusion(ruling=Ruling.OPEN)
         while experiment is not None:
             replies: dict[str, Reply] = {}
             for question in experiment.questions:
                 if time.monotonic() > self.until:
-                    return Conclusion(ruling=Ruling.OPEN)
+                    return None
                 reply = self._reply(question.scenario)
                 if reply is not None:
                     replies[question.name] = reply
             said = experiment.conclude(replies)
             experiment = said.then
-        return said
+        return said if said.ruling is Ruling.CONFIRMED else None
 
     def _reply(self, scenario: Scenario) -> Reply | None:
         """Return what the results that a scenario reads are; None where it did not end."""
@@ -535,8 +532,8 @@ class _Experiments:
             if lost is not None:
                 return lost
         for cause in order:
-            said = self._tried(cause, subject)
-            if said.ruling is Ruling.CONFIRMED:
+            said = self._confirmed(cause, subject)
+            if said is not None:
                 words = said.words or PAGES[cause].words
                 return Clue(cause=said.cause or cause, words=words, basis=Basis.CHECK)
         return None
@@ -547,8 +544,6 @@ class _Experiments:
         Floating arguments have other values: of one number many expressions have the same value.
         """
         problem, grows = self.trial.problem, _lengths(self.trial, self.wrong)
-        if not may_move(case):
-            return None
         drawn = {
             spec.name: drawn_scalar(spec, seed=case.seed)
             for spec in problem.inputs
@@ -560,14 +555,19 @@ class _Experiments:
                 for axis in problem.var_axes()
                 if axis.name in grows or most > 1
             }
-            sizes = try_sizes(problem, case.axes, changes) if changes else None
-            if sizes is None or not legal(problem, sizes):
-                continue
-            if elements(problem, sizes) <= _ASKED_ELEMENTS:
-                scalars = {**case.scalars, **drawn}
-                larger = dataclasses.replace(case, axes=sizes, workload=None, scalars=scalars)
+            larger = self._at(case, changes) if changes else None
+            if larger is not None:
+                larger = dataclasses.replace(larger, scalars={**case.scalars, **drawn})
                 return self._answer(redrawn(larger, 1), alone=False)
         return None
+
+    def _at(self, case: Case, changes: Mapping[str, int]) -> Case | None:
+        """Return a case at other sizes, None where they are not legal or too large to ask for."""
+        problem = self.trial.problem
+        sizes = try_sizes(problem, case.axes, changes) if may_move(case) else None
+        if sizes is None or not legal(problem, sizes) or elements(problem, sizes) > _ASKED_ELEMENTS:
+            return None
+        return dataclasses.replace(case, axes=sizes, workload=None)
 
     def _elsewhere(self, answers: Sequence[WrongOutputs]) -> list[WrongOutputs]:
         """Return wrong answers at other sizes of the axes of which one size alone is known."""
@@ -593,7 +593,7 @@ class _Experiments:
             return lost
         if alike.systematic(answers[0]):
             return None
-        line = _rounding_line(self.candidate, self.trial.problem, self.evidence)
+        line = self._rounding_line()
         if line is not None:
             words = "this line loses the precision that the result needs"
             return Clue(cause=Cause.LOW_PRECISION, words=words, basis=Basis.MACHINE, line=line)
@@ -608,16 +608,16 @@ class _Experiments:
     def _lost_sum(self, answers: Sequence[WrongOutputs]) -> Clue | None:
         """Return that a sum loses terms, where the machine sees it or the error grows so."""
         cause = Cause.LOW_ACCUMULATION
-        line = _sum_line(self.candidate, self.evidence)
+        line = self._sum_line()
         if line is not None:
             return Clue(cause=cause, words=PAGES[cause].words, basis=Basis.MACHINE, line=line)
         grown = [f.scenario.cases[0] for f in self.wrong if f.growth is not None and f.scenario]
         bases = {repr(case): case for case in (*grown, *(one.case for one in answers[:1]))}
         for base in bases.values():
-            said = self._tried(cause, self._subject(base))
-            if said.ruling is Ruling.CONFIRMED:
+            said = self._confirmed(cause, self._subject(base))
+            if said is not None:
                 words = f"{PAGES[cause].words}; {said.words}"
-                line = _rounding_line(self.candidate, self.trial.problem, self.evidence)
+                line = self._rounding_line()
                 return Clue(cause=cause, words=words, basis=Basis.CHECK, line=line)
         return None
 
@@ -654,8 +654,18 @@ class _Experiments:
         wrong = self.failing if numbers else []
         small = self._small()
         plain = [small] if small is not None and small not in [a.case for a in wrong] else []
-        # A larger tile hides what goes wrong between tiles: beyond it that shows again.
-        beyond = [one for answer in wrong[:1] for one in self._larger(answer.case)]
+        # A larger tile hides what goes wrong between tiles: far beyond it, along one axis each,
+        # that shows again where truth can tell.
+        beyond = [
+            larger
+            for case in (answer.case for answer in wrong[:1])
+            for axis in self.trial.problem.var_axes()
+            if (
+                larger := self._at(case, {axis.name: step_to(axis, _LARGER * case.axes[axis.name])})
+            )
+            and dict(larger.axes) != dict(case.axes)
+            and self._answer(larger, alone=False) is not None
+        ]
         before = [case for case in plain if (a := self._answer(case)) and a.right]
 
         def right(run: Callable[[Scenario], Run]) -> bool:
@@ -685,7 +695,7 @@ class _Experiments:
         )
         if repair is None:
             return clues
-        cause, clue = made.cause, clues.numbers
+        cause = made.cause
         if repair.edit.kind is EditKind.CONFIGURATIONS:
             return dataclasses.replace(
                 clues,
@@ -701,19 +711,8 @@ class _Experiments:
         )
         if numbers and cause in NUMBERS:
             cause = more._borne_out(repair, made.cause, accumulates=accumulates)
-            words = clue.words if clue is not None and cause is clue.cause else ""
-            clue = Clue(
-                cause=cause,
-                words=words or PAGES[cause].words,  # the line says the edit
-                basis=Basis.REPAIR,
-                line=repair.line,
-            )
-        return dataclasses.replace(
-            clues,
-            numbers=clue,
-            lines={**clues.lines, cause: repair.line},
-            repaired=clues.repaired | {cause},
-        )
+            return _repaired(clues, cause, repair.line, numbers=True)
+        return _repaired(clues, cause, repair.line, numbers=False)
 
     def _with_instruction(
         self, clues: Clues, made: Diagnosis, before: Sequence[Case]
@@ -732,41 +731,23 @@ class _Experiments:
         )
         if repair is None:
             return None
-        cause, clue = self._shown_by(repair, made.cause), clues.numbers
-        if cause in NUMBERS:
-            words = clue.words if clue is not None and cause is clue.cause else PAGES[cause].words
-            clue = Clue(cause=cause, words=words, basis=Basis.REPAIR, line=repair.line)
-        return dataclasses.replace(
-            clues,
-            numbers=clue,
-            lines={**clues.lines, cause: repair.line},
-            repaired=clues.repaired | {cause},
-        )
+        cause = repair.cause(made.cause)
+        if not self._bears_out(cause, made.cause):
+            cause = Cause.WRONG_REDUCTION
+        return _repaired(clues, cause, repair.line, numbers=cause in NUMBERS)
 
-    def _shown_by(self, repair: instructions.InstructionRepair, before: Cause) -> Cause:
-        """Return the cause that an edited instruction shows, where calls bear it out."""
-        cause = repair.cause(before)
-        if cause is Cause.SIZES and before is not Cause.SIZES:
-            said = self._tried(cause, self._subject(self.failing[0].case))
-            if said.ruling is not Ruling.CONFIRMED:
-                return Cause.WRONG_REDUCTION
-        return cause
+    def _bears_out(self, cause: Cause, before: Cause) -> bool:
+        """Whether calls of the candidate itself show the cause of an edit, where calls may."""
+        asked = cause is not before and cause in (Cause.SIZES, Cause.SPECIAL_CASE)
+        return not asked or bool(self._confirmed(cause, self._subject(self.failing[0].case)))
 
     def _borne_out(self, repair: repairs.Repair, before: Cause, *, accumulates: bool) -> Cause:
         """Return the cause that an edit shows, where calls of the candidate itself bear it out."""
         cause = repair.cause(before, accumulates=accumulates)
-        if cause is Cause.SIZES and before is not Cause.SIZES:
-            said = self._tried(cause, self._subject(self.failing[0].case))
-            if said.ruling is not Ruling.CONFIRMED:
-                cause = before
-                if repair.edit.ranged:
-                    cause = Cause.WRONG_REDUCTION
-                elif repair.edit.indexed:
-                    cause = Cause.INPUT_MISREAD
-        if cause is Cause.SPECIAL_CASE and before is not Cause.SPECIAL_CASE:
-            said = self._tried(cause, self._subject(self.failing[0].case))
-            if said.ruling is not Ruling.CONFIRMED:
-                cause = Cause.WRONG_REDUCTION if repair.edit.ranged else before
+        if not self._bears_out(cause, before):
+            misread = cause is Cause.SIZES and repair.edit.indexed
+            cause = Cause.INPUT_MISREAD if misread else before
+            cause = Cause.WRONG_REDUCTION if repair.edit.ranged else cause
         lost = (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION)
         if before in lost and cause is before and repair.edit.exact:
             # No precision was gained, and the numbers are right: another number is one, a name
@@ -777,21 +758,6 @@ class _Experiments:
         if cause is Cause.INPUT_IGNORED and before is not Cause.INPUT_IGNORED:
             return Cause.TERM_OMITTED  # the argument reaches the output on another way
         return cause
-
-    def _larger(self, case: Case) -> list[Case]:
-        """Return a case at far larger sizes, along one axis each, where truth can tell."""
-        problem = self.trial.problem
-        found = []
-        for axis in problem.var_axes():
-            sizes = try_sizes(
-                problem, case.axes, {axis.name: step_to(axis, _LARGER * case.axes[axis.name])}
-            )
-            if sizes is None or not legal(problem, sizes) or not may_move(case):
-                continue
-            larger = dataclasses.replace(case, axes=sizes, workload=None)
-            if sizes != dict(case.axes) and elements(problem, sizes) <= _ASKED_ELEMENTS:
-                found += [larger] if self._answer(larger, alone=False) is not None else []
-        return found
 
     def _answer(
         self, case: Case, *, run: Callable[[Scenario], Run] | None = None, alone: bool = True
@@ -836,16 +802,51 @@ class _Experiments:
         except CuassayError:
             return ()
 
-    def _of_machine(self, cause: Cause) -> SourceLine | None:
-        match cause:
-            case Cause.LOW_ACCUMULATION:
-                return _sum_line(self.candidate, self.evidence) or _rounding_line(
-                    self.candidate, self.trial.problem, self.evidence
-                )
-            case Cause.LOW_PRECISION:
-                return _rounding_line(self.candidate, self.trial.problem, self.evidence)
-            case _:
-                return None
+    def _sum_line(self) -> SourceLine | None:
+        """Return the line of the sum that lost most bits in the machine."""
+        sums = [
+            (fault.measures["lost_bits"], fault.touches[0])
+            for one in self.evidence
+            for _, fault in one.faults
+            if "lost_bits" in fault.measures and fault.touches
+        ]
+        if not sums:
+            return None
+        bits, at = max(sums, key=lambda one: one[0])
+        what = f"its sum loses {bits:.1f} bits"
+        return blamed_lines.source_line(self.candidate, at.file, at.line, what=what)
+
+    def _rounding_line(self) -> SourceLine | None:
+        """Return the line at which the machine saw more error made than one rounding makes."""
+        dtypes = {spec.dtype.value for spec in self.trial.problem.outputs}
+        least = max((_ROUNDOFF.get(name, 0.0) for name in dtypes), default=0.0)
+        lines = [
+            line
+            for one in self.evidence
+            for launch in one.launches
+            for line in launch.lines
+            if math.isfinite(line.made) and line.made > max(least, _ROUNDOFF["float32"])
+        ]
+        worst = max(lines, key=lambda line: line.made, default=None)
+        if worst is None:
+            return None
+        what = f"relative error {worst.made:.1e}"
+        return blamed_lines.source_line(self.candidate, worst.file, worst.line, what=what)
+
+
+def _repaired(clues: Clues, cause: Cause, line: SourceLine, *, numbers: bool) -> Clues:
+    """Return the clues with the line whose edit repairs a cause, of wrong `numbers` or others."""
+    clue = clues.numbers
+    if numbers:
+        words = clue.words if clue is not None and cause is clue.cause else ""
+        clue = Clue(
+            cause=cause,
+            words=words or PAGES[cause].words,  # the line says the edit
+            basis=Basis.REPAIR,
+            line=line,
+        )
+    lines, repaired = {**clues.lines, cause: line}, clues.repaired | {cause}
+    return dataclasses.replace(clues, numbers=clue, lines=lines, repaired=repaired)
 
 
 def _seen_fault(
@@ -868,42 +869,6 @@ def _seen_fault(
         words = f"{PAGES[cause].words}: {fault.text}"
         return Clue(cause=cause, words=words, basis=Basis.MACHINE, line=where)
     return None
-
-
-def _sum_line(candidate: Candidate, evidence: Sequence[MachineEvidence]) -> SourceLine | None:
-    """Return the line of the sum that lost most bits in the machine."""
-    sums = [
-        (fault.measures["lost_bits"], fault.touches[0])
-        for one in evidence
-        for _, fault in one.faults
-        if "lost_bits" in fault.measures and fault.touches
-    ]
-    if not sums:
-        return None
-    bits, at = max(sums, key=lambda one: one[0])
-    what = f"its sum loses {bits:.1f} bits"
-    return blamed_lines.source_line(candidate, at.file, at.line, what=what)
-
-
-def _rounding_line(
-    candidate: Candidate, problem: Problem, evidence: Sequence[MachineEvidence]
-) -> SourceLine | None:
-    """Return the line at which the machine saw more error made than one rounding makes."""
-    dtypes = {spec.dtype.value for spec in problem.outputs}
-    least = max((_ROUNDOFF.get(name, 0.0) for name in dtypes), default=0.0)
-    lines = [
-        line
-        for one in evidence
-        for launch in one.launches
-        for line in launch.lines
-        if math.isfinite(line.made) and line.made > max(least, _ROUNDOFF["float32"])
-    ]
-    worst = max(lines, key=lambda line: line.made, default=None)
-    if worst is None:
-        return None
-    return blamed_lines.source_line(
-        candidate, worst.file, worst.line, what=f"relative error {worst.made:.1e}"
-    )
 
 
 def _lengths(trial: JudgeTrial, wrong: Sequence[Finding]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from cuassay.inputs.seeds import derive
 from cuassay.model.case import Case, Fill
 from cuassay.model.diagnosis import Cause
 from cuassay.model.problem import Problem, VarAxis
-from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
+from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario, call_steps
 from cuassay.model.steps import Overwrite
 
 _TILES = (128, 1024)  # sizes that are a multiple of one of them have no tail in a usual kernel
@@ -189,15 +189,7 @@ def after_other_calls(subject: Subject) -> Experiment | None:
     plain = subject.ordinary
     before = [] if plain is None else [dataclasses.replace(plain, axes=wrong.axes, workload=None)]
     cases = (*before, redrawn(wrong, 1), redrawn(wrong, 2), wrong)
-    steps = tuple(
-        step
-        for n in range(len(cases))
-        for step in (
-            Allocate(slot=f"s{n}", case=n),
-            Call(slot=f"s{n}", result=f"r{n}"),
-            ReadResult(result=f"r{n}"),
-        )
-    )
+    steps = tuple(step for n in range(len(cases)) for step in call_steps(f"s{n}", n, f"r{n}"))
     later = Question(name="later", scenario=_scenario("after other calls", cases, steps))
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
@@ -217,9 +209,7 @@ def _called_twice(subject: Subject) -> Experiment | None:
     if not _fits(subject, subject.wrong):
         return None
     steps = (
-        Allocate(slot="a", case=0),
-        Call(slot="a", result="first"),
-        ReadResult(result="first"),
+        *call_steps("a", 0, "first"),
         Call(slot="a", result="second"),
         ReadResult(result="second"),
     )
@@ -247,9 +237,7 @@ def _held_results(subject: Subject) -> Experiment | None:
         return None
     begin = (Allocate(slot="a", case=0), Call(slot="a", result="held"), ReadResult(result="held"))
     another = (
-        Allocate(slot="b", case=1),
-        Call(slot="b", result="later"),
-        ReadResult(result="later"),
+        *call_steps("b", 1, "later"),
         ReadResult(result="held"),
     )
     changed = (Refill(slot="a", case=1), ReadResult(result="held"))
@@ -302,15 +290,7 @@ def _argument_moved_far(subject: Subject) -> Experiment | None:
             every.append((f"larger {number}", tuple(larger)))
     questions = []
     for name, cases in every:
-        steps = tuple(
-            step
-            for at in range(2)
-            for step in (
-                Allocate(slot=f"s{at}", case=at),
-                Call(slot=f"s{at}", result=f"r{at}"),
-                ReadResult(result=f"r{at}"),
-            )
-        )
+        steps = tuple(step for at in range(2) for step in call_steps(f"s{at}", at, f"r{at}"))
         scenario = dataclasses.replace(_scenario("far", cases, steps), fresh=False)
         questions.append(Question(name=name, scenario=scenario))
 
@@ -678,15 +658,7 @@ def _ask(name: str, case: Case, *, alone: bool = False) -> Question:
 def _ask_draws(name: str, case: Case, *, number: int = _DRAWS) -> Question:
     """Ask for a case under several draws of its values, one call after another."""
     cases = tuple(redrawn(case, n) for n in range(number))
-    steps = tuple(
-        step
-        for n in range(number)
-        for step in (
-            Allocate(slot=f"s{n}", case=n),
-            Call(slot=f"s{n}", result=f"r{n}"),
-            ReadResult(result=f"r{n}"),
-        )
-    )
+    steps = tuple(step for n in range(number) for step in call_steps(f"s{n}", n, f"r{n}"))
     scenario = dataclasses.replace(_scenario(case.label, cases, steps), fresh=False)
     return Question(name=name, scenario=scenario)
 

@@ -150,8 +150,8 @@ def _terms(problem: Problem, output: TensorSpec) -> Iterator[tuple[str, _Term]]:
 def _scalar(name: str) -> _Term:
     def term(case: Case, inputs: Inputs) -> torch.Tensor | None:
         value = inputs.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value:
+            return None  # a quotient by zero is NaN, which any other NaN would match
         return torch.tensor(float(value), dtype=torch.float64)
 
     return term

@@ -139,7 +139,17 @@ def _again(
     found = [f for f in judgement.findings if f.code == finding.code]
     wanted = finding.cause, finding.where.output, finding.finding_class
     same = [f for f in found if (f.cause, f.where.output, f.finding_class) == wanted]
-    again = [_known_as(one, finding) for one in same or found]
+    again = [  # under the name that it was recorded with
+        dataclasses.replace(
+            one,
+            id=finding.id,
+            reproduce=finding.reproduce,
+            counterexample=finding.counterexample,
+            holds_for=finding.holds_for,
+            lines=one.lines or finding.lines,
+        )
+        for one in same or found
+    ]
     if export_to:
         files = export(trial, candidate, finding, run, Path(export_to))
         told = ", ".join(file.name for file in files)
@@ -150,15 +160,3 @@ def _again(
     report = CheckReport(code=finding.code, title=finding.title, outcome=outcome, scenarios=1)
     emit(CheckFinished(report=report))
     return report
-
-
-def _known_as(found: Finding, recorded: Finding) -> Finding:
-    """Return a finding under the name that it was recorded with."""
-    return dataclasses.replace(
-        found,
-        id=recorded.id,
-        reproduce=recorded.reproduce,
-        counterexample=recorded.counterexample,
-        holds_for=recorded.holds_for,
-        lines=found.lines or recorded.lines,
-    )

@@ -23,6 +23,7 @@ from cuassay.model.verdict import Profile, Speed
 if TYPE_CHECKING:
     from cuassay.judge.decide.control import RunScenario
     from cuassay.judge.trial import JudgeTrial
+    from cuassay.model.scenario import Scenario
 
 _COMPILED = "cuassay_compiled_reference"
 _COPY_BYTES = 1 << 29
@@ -35,15 +36,16 @@ def measure_speed(
     reference: RunScenario,
     *,
     compiled: Callable[[], RunScenario] | None,
-    known: ScenarioResult | None = None,
+    known: tuple[Scenario, ScenarioResult] | None = None,
 ) -> Speed | None:
     """Return the times of one call, None where the candidate could not be timed.
 
-    `known` is what came back of the candidate's timed calls, if a check made them already.
+    `known` are the candidate's timed calls and what came back, if a check made them already. The
+    reference is timed by the same scenario: what is learned later may plan other cases.
     `compiled` opens a runner of the compiled reference; it is used on CUDA from standard on.
     """
-    scenario = timed(trial)
-    own = None if known is None else per_call_s(scenario, known)
+    scenario = timed(trial) if known is None else known[0]
+    own = None if known is None else per_call_s(*known)
     if own is None:
         own = per_call_s(scenario, candidate(scenario).result)
     if own is None:

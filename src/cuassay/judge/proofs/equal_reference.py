@@ -38,7 +38,7 @@ from cuassay.model.events import Event, Progress
 from cuassay.model.machine import EqualityEvidence
 from cuassay.model.problem import Scalar
 from cuassay.model.proofs import Equality, ProofAnswer
-from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
+from cuassay.model.scenario import Scenario, call_steps
 from cuassay.sandbox.guest.items import host_memory
 from cuassay.sandbox.host.call import Caller
 
@@ -407,11 +407,7 @@ def _other(
         scenario = Scenario(
             label=f"outputs: {one.label}",
             cases=(one,),
-            steps=(
-                Allocate(slot="a", case=0),
-                Call(slot="a", result="r", poison=Poison.NAN),
-                ReadResult(result="r"),
-            ),
+            steps=call_steps("a", 0, "r"),
             timeout_s=120.0,
         )
         said = []

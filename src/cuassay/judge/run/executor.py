@@ -178,6 +178,11 @@ class Executor(Closing):
             if scenario not in begun:
                 self._begun.append((scenario, asyncio.create_task(in_turn(scenario))))
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no run that was begun is still at work."""
+        return all(task.done() for _, task in self._begun)
+
     async def settle(self) -> None:
         """Let runs that were begun and that nobody asked for come to their end.
 

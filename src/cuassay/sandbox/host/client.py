@@ -75,6 +75,7 @@ class WorkerPool(Closing):
             cache=self._cache,
             nursery=nursery,
             spares=spares,
+            lazy=lazy,
         )
         self.reached = Reached()  # code that ran in calls that somebody judged, who adds it
         self._closed = False

@@ -30,7 +30,9 @@ class Workers:
     are the workers kept ready, by default one on a CPU and three on a GPU.
 
     Where none is kept ready on a GPU, one process runs all plain scenarios, those of several
-    streams too: a second context costs more than the queues.
+    streams too: a second context costs more than the queues. The first one has a single queue and
+    is there sooner. With `lazy`, where workers start with the first scenario, it has all queues:
+    one of several streams may follow.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Workers:
         cache: Path,
         nursery: Nursery | None,
         spares: int | None,
+        lazy: bool = False,
     ) -> None:
         self._builds, self._device = builds, device
         self._limits, self._cache = limits, cache
@@ -52,6 +55,8 @@ class Workers:
         self._current: WorkerHandle | None = None
         self._special: WorkerHandle | None = None  # the one in a mode of its own
         self._wanted = _SPARES[device.kind] if spares is None else spares
+        if lazy and device.on_gpu and not self._wanted:
+            self._usual = _RUNS_ALL
         self._spares: list[WorkerHandle] = []
         self._dying: list[WorkerHandle] = []
         self.started = 0

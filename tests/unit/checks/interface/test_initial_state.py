@@ -242,3 +242,83 @@ def test_zeros_that_the_reference_can_start_with_are_values(tmp_path: Path, gate
     for number, (kernel, accepted) in enumerate(((new, True), (other, False))):
         file = trees.write(tmp_path / f"shift_{number}.py", kernel)
         assert gate.judge(problem, file, seed=11, only=_CHECKS).accepted is accepted
+
+
+# Two norms of one width, which begin with the same constants.
+_NORMS = """import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        step = lambda: nn.Sequential(nn.Linear(width, width, bias=False), nn.BatchNorm1d(width))
+        self.steps = nn.Sequential(step(), nn.ReLU(), step())
+        self.eval()
+
+    def forward(self, x):
+        return self.steps(x)
+
+
+batch_size = 8
+width = 16
+
+
+def get_inputs():
+    return [torch.randn(batch_size, width)]
+
+
+def get_init_inputs():
+    return [width]
+"""
+_RENAMED = """import torch
+from torch import nn
+
+
+class Step(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.product = nn.Linear(width, width, bias=False)
+        self.norm = nn.BatchNorm1d(width)
+        self.folded = None
+
+    def fold(self):
+        scale = self.norm.weight / (self.norm.running_var + self.norm.eps).sqrt()
+        self.folded = nn.Linear(*self.product.weight.shape)
+        self.folded.weight.data = self.product.weight * scale[:, None]
+        self.folded.bias.data = self.norm.bias - self.norm.running_mean * scale
+
+    def forward(self, x, norm):
+        return norm(self.product(x)) if self.folded is None else self.folded(x)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.ModuleList([Step(width), Step(width)])
+        self.eval()
+
+    def forward(self, x):
+        first, second = self.layers
+        return second(first(x, first.norm).relu(), second.norm)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "code", "condition"),
+    [
+        ("renamed", ("", ""), "", ""),
+        ("folded", ("self.eval()", "[each.fold() for each in self.layers]; self.eval()"),
+         "", "evaluation-mode"),
+        ("first", ("relu(), second.norm", "relu(), first.norm"), "API004", ""),
+    ],
+)  # fmt: skip
+def test_norms_of_other_names_are_given_their_own_state(
+    tmp_path: Path, nursery: Nursery, name: str, change: tuple[str, str], code: str, condition: str
+) -> None:
+    problem = load_problem(str(trees.write(tmp_path / "level1" / "7_norms.py", _NORMS)))
+    file = trees.write(tmp_path / f"{name}_norms.py", _RENAMED.replace(*change))
+    with Gate("cpu", nursery=nursery) as isolated:
+        judged = isolated.judge(problem, file, seed=11, only=_CHECKS)
+    assert judged.codes == ((code,) if code else ()), str(judged)
+    assert {text.partition(":")[0] for text in judged.verdict.conditions} >= {condition} - {""}

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from cuassay.checks.base import Run
+from cuassay.errors import CannotJudgeError
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.formats.kernelbench import pair
@@ -266,6 +267,44 @@ def test_own_sizes_of_which_truth_takes_long_are_tried_with_the_long_axis_small(
     held = [axis.sizes for axis in trial.problem.var_axes() if axis.name == "width"]
     assert held == [() if everywhere else (32,)]
     assert not full  # rough truth tells that rows in another order are no rounding
+
+
+_TILED = _SCAN.replace("steps = 8192", "steps = 512").replace("width = 32", "width = 4096")
+
+
+def test_where_own_sizes_have_no_room_one_tile_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = load_problem(str(trees.write(tmp_path / "9_Tiled.py", _TILED)))
+    trial = open_trial(
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=3
+    )
+    monkeypatch.setattr(
+        type(trial.memory.room),
+        "is_affordable",
+        lambda self, problem, sizes, **_: sizes["width"] < 4096,
+    )
+    asked: dict[str, list[int]] = {}
+
+    def kernel(x: torch.Tensor, *others: Any) -> Any:
+        if x.shape[1] % 64:
+            raise ValueError("tiles of 64")
+        return trial.reference.call(x, *others)
+
+    def run(scenario: Scenario) -> Run:
+        width = scenario.cases[0].axes["width"]
+        asked.setdefault(scenario.label, []).append(width)
+        if width == 4096:
+            raise CannotJudgeError("no room")
+        runner = LocalRunner(kernel, trial.problem)
+        return runner.run(scenario, trial.inputs, trial.truths.answers)
+
+    follow_built_sizes(trial, run)
+    assert [asked[f"built with tiles of {tile}"] for tile in (16, 64)] == [[16], [64]]
+    assert "built with tiles of 128" not in asked
+    held = {axis.name: axis.sizes for axis in trial.problem.var_axes()}
+    assert held == {"steps": (), "width": (64, 4096)}
+    assert "or with one tile" in trial.planned.domain.built_condition
 
 
 _POOLS_TWICE = """import torch

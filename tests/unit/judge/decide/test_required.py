@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cuassay.checks.registry import DECIDED_BY, LEAST, codes
-from cuassay.judge.decide.required import decide_least, decide_required
-from cuassay.model.conditions import CONDITIONS
+from cuassay.judge.decide.required import decide_least, decide_required, undecided_least
+from cuassay.model.conditions import CONDITIONS, UNDECIDED
 from cuassay.model.outcome import CheckReport, Inconclusive, Outcome, Passed, Skipped
 from cuassay.model.scope import SCOPE_CONDITIONS
 from cuassay.model.verdict import Decision
@@ -60,7 +60,7 @@ def test_what_is_not_required_and_what_is_rejected_stay_as_they_are() -> None:
 
 
 def test_every_condition_has_a_check_that_decides_it_or_is_one_of_the_verdict_itself() -> None:
-    own = {*SCOPE_CONDITIONS, "benchmark", "own-problem"}
+    own = {*SCOPE_CONDITIONS, "benchmark", "own-problem", UNDECIDED}
     assert set(DECIDED_BY) | own == set(CONDITIONS)
     assert {code for found in DECIDED_BY.values() for code in found} <= set(codes())
 
@@ -120,3 +120,20 @@ def test_what_does_not_apply_or_was_not_chosen_is_not_missing() -> None:
 
 def test_the_least_of_an_acceptance_names_checks_that_exist() -> None:
     assert {code for row in LEAST.values() for code in row} <= set(codes())
+
+
+def test_a_check_of_the_least_that_could_not_tell_is_a_condition() -> None:
+    why = "between guard zones it raised RuntimeError: no"
+    reports = [
+        _report(Inconclusive(reason=why), code="MEM002"),
+        _report(Passed(), clean=1, code="MEM001"),
+        _report(Inconclusive(reason="cut off"), code="SHP002"),
+        _report(Inconclusive(reason="no axis"), code="DET002"),
+    ]
+    condition = undecided_least(reports, short=("SHP002",))
+    assert condition == f"undecided: MEM002 could not tell: {why}"
+    bound = decide_required(
+        Decision.ACCEPTED, "fine", reports, require=(UNDECIDED,), stated=(condition,)
+    )
+    assert bound[0] is Decision.INCONCLUSIVE
+    assert undecided_least(reports[1:], short=("SHP002",)) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,9 @@ import torch
 from cuassay.judge.diagnose.off_by import Relation, relations
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
-from cuassay.model.domain import Real
+from cuassay.model.domain import Choice, Real
 from cuassay.model.dtype import DType
-from cuassay.model.problem import Problem, Reference, TensorSpec, VarAxis
+from cuassay.model.problem import Problem, Reference, ScalarSpec, TensorSpec, VarAxis
 
 Given = dict[str, torch.Tensor]
 
@@ -122,3 +123,19 @@ def test_answers_that_are_off_otherwise_have_no_relation(
 
 def test_of_one_size_a_factor_is_no_constant() -> None:
     assert not _found(lambda g, y: 1.7 * y, ((4, 30), (4, 30)))
+
+
+@pytest.mark.parametrize(("shift", "found"), [(0, False), (3, True)])
+def test_a_number_that_is_zero_is_no_factor(shift: int, found: bool) -> None:
+    """Answers of NaN are no quotient by zero."""
+    number = ScalarSpec(name="shift", dtype=DType.INT64, domain=Choice(values=(shift,)))
+    problem = dataclasses.replace(PROBLEM, inputs=(*PROBLEM.inputs, number))
+    case = Case(label="c", axes={"rows": 4, "cols": 30}, fills={}, seed=1)
+    given: dict[str, torch.Tensor | int] = {**_inputs(4, 30), "shift": shift}
+    want = _right(_inputs(4, 30))
+    said = [
+        relation.predicted(case, given, want)
+        for relation in relations(problem, 0, [(case, want, want)])
+        if "shift" in relation.words
+    ]
+    assert any(value is not None for value in said) is found

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from cuassay.checks.gpu.timing import timed
 from cuassay.judge import extras
@@ -89,11 +90,39 @@ def test_calls_that_a_check_timed_are_not_made_again(monkeypatch: pytest.MonkeyP
             candidate,
             lambda one: ran(QUIET, Finished()),
             compiled=None,
-            known=ran(known, Finished()).result,
+            known=(scenario, ran(known, Finished()).result),
         )
         assert found is not None
         assert found.candidate_us == pytest.approx(100.0)
         assert len(asked) == times
+
+
+def test_the_reference_is_timed_by_the_calls_that_a_check_has_timed() -> None:
+    """What is learned after the check may plan other cases."""
+    trial = bench(scaled_add(), lambda x, bias, gain: x * gain + bias).trial
+    planned = timed(trial)
+    case = next(c for c in trial.cases("small") if dict(c.axes) != dict(planned.cases[0].axes))
+    asked: list[Scenario] = []
+
+    def reference(one: Scenario) -> Any:
+        asked.append(one)
+        return quiet_run(one)
+
+    earlier = replace(planned, cases=(case,))
+    known = (earlier, quiet_run(earlier).result)
+    found = speed.measure_speed(trial, reference, reference, compiled=None, known=known)
+    assert found is not None
+    assert found.axes == dict(case.axes)
+    assert asked == [earlier]
+
+
+def quiet_run(scenario: Scenario) -> Ran:
+    """Return a run in which each call took 100 us."""
+    times = [
+        1e-4 * step.count if isinstance(step, Time) and not step.idle else 0.0
+        for step in scenario.steps
+    ]
+    return ran(times, Finished())
 
 
 def timed_here(**given: Any) -> tuple[Any, list[str]]:
@@ -124,6 +153,16 @@ def test_the_reference_is_timed_in_the_judge_at_quick() -> None:
 
 def test_a_slow_reference_has_a_process_that_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "_HERE_S", 0.0)
+    assert timed_here()[1] == ["process"]
+
+
+def test_a_reference_that_finds_no_memory_beside_truths_has_a_process_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def takes_s(trial: object) -> float:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(speed, "takes_s", takes_s)
     assert timed_here()[1] == ["process"]
 
 

@@ -50,7 +50,7 @@ def test_constants_with_which_truth_decides_nothing_are_varied(tmp_path: Path) -
             assert not trial.rough(case).ill_conditioned, (purpose, case.label)
 
     (initial,) = Api005().propose(trial)
-    loaded = initial.cases[1]  # the state that the constructor makes
+    loaded = initial.cases[2]  # the state that the constructor makes
     assert not loaded.fills.keys() & {"state_norm_weight", "state_norm_bias"}
 
 

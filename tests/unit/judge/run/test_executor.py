@@ -111,6 +111,24 @@ def test_what_a_compiler_traces_keeps_its_code_in_the_first_process_of_a_candida
     assert ran.result.termination == Finished()
 
 
+def test_nothing_is_quiet_while_a_run_that_was_begun_is_at_work(
+    trial: JudgeTrial, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, scenarios = Tools(2, monkeypatch), proposed(trial)[:1]
+
+    async def look() -> list[bool]:
+        found = [executor.is_quiet]
+        executor.ahead(scenarios)
+        while not tools.prepared:
+            await asyncio.sleep(0.01)
+        found.append(executor.is_quiet)
+        await asyncio.to_thread(tools.meeting.wait)
+        await executor._begun[0][1]
+        return [*found, executor.is_quiet]
+
+    assert asyncio.run(look()) == [True, False, True]
+
+
 def test_announced_runs_overlap_and_each_gets_its_own_result(
     trial: JudgeTrial, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

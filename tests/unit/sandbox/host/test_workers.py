@@ -88,6 +88,21 @@ def test_streams_replace_the_process_that_began_with_plain_calls(tmp_path: Path)
     assert of.started == 2
 
 
+def test_processes_that_begin_with_a_scenario_are_never_replaced_for_streams(
+    tmp_path: Path,
+) -> None:
+    of = opened(tmp_path, lazy=True)
+    plain = taken(of)
+    guarded = taken(of, mode=Mode.GUARDED)
+    assert (plain.queues, guarded.queues) == (ALL, ONE)
+    assert taken(of, concurrent=True) is plain
+    assert of.started == 2
+
+
+def test_a_lazy_pool_that_keeps_some_ready_has_processes_with_one_queue(tmp_path: Path) -> None:
+    assert taken(opened(tmp_path, lazy=True, spares=1)).queues == ONE
+
+
 def test_a_new_process_after_a_used_one_needs_no_other_for_streams(tmp_path: Path) -> None:
     of = opened(tmp_path)
     first = taken(of)

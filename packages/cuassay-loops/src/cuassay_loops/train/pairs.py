@@ -52,7 +52,10 @@ def measure_pairs(
 ) -> dict[str, Pair]:
     """Return the pair of every group whose trusted gradient is finite and not zero."""
     names = list(trusted)
-    sums = [_sums(trusted[name], noise[name], candidate[name]) for name in names]
+    sums = [
+        _row_sums(*(grads[name].reshape(1, -1) for grads in (trusted, noise, candidate)))[0]
+        for name in names
+    ]
     if rows and TABLE in trusted:
         index = torch.tensor(rows, device=trusted[TABLE].device)
         found = [grads[TABLE].index_select(0, index) for grads in (trusted, noise, candidate)]
@@ -61,10 +64,6 @@ def measure_pairs(
     values = torch.stack(sums).tolist()  # one copy to the host
     pairs = {name: _pair(*each) for name, each in zip(names, values, strict=True)}
     return {name: pair for name, pair in pairs.items() if pair is not None}
-
-
-def _sums(*parts: torch.Tensor) -> torch.Tensor:
-    return _row_sums(*(part.reshape(1, -1) for part in parts))[0]
 
 
 def _row_sums(trusted: torch.Tensor, noise: torch.Tensor, candidate: torch.Tensor) -> torch.Tensor:

@@ -243,36 +243,61 @@ def _double(cx: Emit, ins: Instruction) -> None:
 
 @emits("ldmatrix")
 def emit_load_matrix(cx: Emit, ins: Instruction) -> None:
-    """Load 8 x 8 matrices of halves: lanes 8 j to 8 j + 7 give the rows of matrix j."""
-    count = _count_of(cx, ins)
+    """Load matrices of halves or bytes: lanes one after the other give the rows of each."""
+    count, rows, bits = _matrices(cx, ins)
+    words = _WORDS[bits]
     address, space = cells.address(cx, ins.operands[1], space_of(ins))[0], space_of(ins)
-    # The four words of this lane's row; zeros in lanes whose address is not used.
-    if count == 4:
+    # The words of this lane's row but for its padding; zeros in lanes whose address is not used.
+    if count * rows == 32:
         cell = cells.access_at(cx, address, space, 16, "read")
-        inputs = [cells.load(cx, cell, 4 * index, "b32") for index in range(4)]
+        inputs = [cells.load(cx, cell, 4 * index, "b32") for index in range(words)]
     else:
         lane = lane_of(cx)
-        used = cx.let(f"icmp ult i32 {lane}, {8 * count}")
+        used = cx.let(f"icmp ult i32 {lane}, {rows * count}")
         read, join, start = cx.fresh("row"), cx.fresh("rows"), cx.fresh("start")
         cx.label(start)
         cx.branch(used, read, join)
         cx.label(read)
         cell = cells.access_at(cx, address, space, 16, "read")
-        loaded = [cells.load(cx, cell, 4 * index, "b32") for index in range(4)]
+        loaded = [cells.load(cx, cell, 4 * index, "b32") for index in range(words)]
         end = cx.fresh("end")
         cx.label(end)
         cx.label(join)
         inputs = [_merged(cx, one, end, start) for one in loaded]
-    immediate = count | int("trans" in ins.parts) << 4
-    results = cx.collective("ldmatrix", inputs, ["b32"] * count, immediate=immediate)
+    registers = count * rows // 8
+    if bits == 16:
+        name, immediate = "ldmatrix", count | int("trans" in ins.parts) << 4
+    else:
+        name, immediate = "ldmatrix_bytes", registers | (rows // 16) << 4 | bits << 5
+    results = cx.collective(name, inputs, ["b32"] * registers, immediate=immediate)
     for to, result in zip(items_of(ins.operands[0]), results, strict=True):
         cx.copy(to, result)
 
 
-def _count_of(cx: Emit, ins: Instruction) -> int:
-    if "m8n8" not in ins.parts or ins.parts[-1] != "b16":
-        cx.unsupported("is modelled for .m8n8 and .b16 only")
-    return next(int(part[1]) for part in ins.parts if part in ("x1", "x2", "x4"))
+# Bits of an element, and words of a row that hold elements: 8 halves, or 16 of what is smaller.
+_WORDS = {16: 4, 8: 4, 6: 3, 4: 2}
+# Of a load or store: instruction, shape, type in memory, whether it is transposed: any for None.
+_MATRICES = {
+    ("ldmatrix", "m8n8", "b16", None): (8, 16),
+    ("ldmatrix", "m16n16", "b8", True): (16, 8),
+    ("ldmatrix", "m16n16", "b6x16_p32", True): (16, 6),
+    ("ldmatrix", "m16n16", "b4x16_p64", True): (16, 4),
+    ("ldmatrix", "m8n16", "b6x16_p32", False): (8, 6),
+    ("ldmatrix", "m8n16", "b4x16_p64", False): (8, 4),
+    ("stmatrix", "m8n8", "b16", None): (8, 16),
+    ("stmatrix", "m16n8", "b8", True): (8, 8),
+}
+
+
+def _matrices(cx: Emit, ins: Instruction) -> tuple[int, int, int]:
+    """Return how many matrices move, rows of each that lanes give, and bits of an element."""
+    shape = next((part for part in ins.parts if re.fullmatch(r"m\d+n\d+", part)), "")
+    kind, turned = (ins.base, shape, ins.parts[-1]), "trans" in ins.parts
+    found = _MATRICES.get((*kind, None)) or _MATRICES.get((*kind, turned))
+    count = next((int(part[1]) for part in ins.parts if part in ("x1", "x2", "x4")), 0)
+    if found is None or not 0 < found[0] * count <= 32:
+        cx.unsupported("has a shape that PTX does not have for this type")
+    return count, *found
 
 
 def _merged(cx: Emit, value: Value, end: str, start: str) -> Value:
@@ -290,12 +315,12 @@ def lane_of(cx: Emit) -> str:
 
 @emits("stmatrix")
 def emit_store_matrix(cx: Emit, ins: Instruction) -> None:
-    """Store 8 x 8 matrices of halves: the reverse of ldmatrix."""
-    count = _count_of(cx, ins)
+    """Store matrices of halves, the reverse of ldmatrix, or of bytes."""
+    count, _, bits = _matrices(cx, ins)
     inputs = [cx.read(one, "b32") for one in items_of(ins.operands[1])]
     immediate = count | int("trans" in ins.parts) << 4
-    target = ins.operands[:1]
-    words = cx.collective("stmatrix", inputs, ["b32"] * 4, immediate=immediate, keep=target)
+    target, name = ins.operands[:1], "stmatrix" if bits == 16 else "stmatrix_bytes"
+    words = cx.collective(name, inputs, ["b32"] * 4, immediate=immediate, keep=target)
     address, space = cells.address(cx, ins.operands[0], space_of(ins))[0], space_of(ins)
     done = cx.fresh("stored")
     if count < 4:

@@ -164,7 +164,7 @@ def move(to: int, source: int, low: int, nbytes: int) -> None:
 @native
 def _fill(to: int, low: int, high: int, entry: int) -> None:
     """Fill what lies outside of the tensor: zeros, or NaNs where the tensor map says so."""
-    data, kind = load_u64(to), load_u32(entry + F.MAP + L.T_TYPE)
+    data, kind = load_u64(to), load_u8(entry + F.MAP + L.T_TYPE)
     fill(load_u64(to + 8) + low, high - low, 1)
     fill(load_u64(to + 16) + 2 * low, 2 * (high - low), 0)
     fill(data + low, high - low, 0)

@@ -4,6 +4,11 @@ At its start the target counts as written by this thread and holds nothing defin
 when the thread waits for the copy's group, or ends, and count as a second write then. So a read in
 between races, and reads what nobody wrote. Whoever touches the bytes in between is at fault too
 where barriers put it after the start and before the wait: nothing but the wait says when they come.
+
+Lanes that copy the same bytes to one place by one statement do no harm: of two writes that nothing
+orders a later read may see either (PTX ISA, memory consistency model: coherence order is partial).
+The bytes are compared where a copy starts or lands on those of one that has landed, so of two
+copies the later one to land says whether they are the same.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from ptxsan.runtime.raw import (
     store_u32,
     store_u64,
 )
-from ptxsan.runtime.reports import report_pair
+from ptxsan.runtime.reports import report_pair, rt_same_value
 
 
 @native
@@ -59,7 +64,10 @@ def rt_copy_start(
     store_u16(entry + 38, given)
     store_u32(entry + 40, site)
     info = size | L.WRITE << 16 | L.SCOPE_GPU << 20 | site << 24
-    rt_access_shared(thread, block, launch, target, info, out)
+    raced = rt_access_shared(thread, block, launch, target, info, out)
+    if raced:
+        same = _brings_what_is_there(entry, load_u64(out), load_u64(out + 8))
+        rt_same_value(launch, raced, same)
     fill(load_u64(out + 8), size, 0)
     store_u32(entry + 44, load_u64(out + 8) - load_u64(block + L.SHARED_INIT))
     store_u32(thread + L.COPIES + 4, tail + 1)
@@ -105,8 +113,10 @@ def _land(thread: int, block: int, launch: int, entry: int) -> None:
     size, given, site = load_u16(entry + 36), load_u16(entry + 38), load_u32(entry + 40)
     _check_meanwhile(thread, block, launch, entry, size)
     info = size | L.WRITE << 16 | L.SCOPE_GPU << 20 | site << 24
-    rt_access_shared(thread, block, launch, load_u64(entry), info, out)
+    raced = rt_access_shared(thread, block, launch, load_u64(entry), info, out)
     data, init, shadow = load_u64(out), load_u64(out + 8), load_u64(out + 16)
+    if raced:
+        rt_same_value(launch, raced, _brings_what_is_there(entry, data, init))
     if given > 0:
         copy_bytes(data, load_u64(entry + 8), given)
         copy_bytes(init, load_u64(entry + 16), given)
@@ -115,6 +125,20 @@ def _land(thread: int, block: int, launch: int, entry: int) -> None:
         fill(data + given, size - given, 0)
         fill(init + given, size - given, 1)
         fill(shadow + 2 * given, 2 * (size - given), 0)
+
+
+@native
+def _brings_what_is_there(entry: int, data: int, init: int) -> int:
+    """Return 1 where a copy brings the bytes that lie at `data`, 0 else.
+
+    Bytes that another copy still has to bring differ from none.
+    """
+    given = load_u16(entry + 38)
+    for index in range(load_u16(entry + 36)):
+        byte = load_u8(load_u64(entry + 8) + index) if index < given else 0
+        if load_u8(init + index) & 1 and byte != load_u8(data + index):
+            return 0
+    return 1
 
 
 @native
@@ -138,7 +162,10 @@ def _check_meanwhile(thread: int, block: int, launch: int, entry: int, size: int
         by = site_of(touched) << load_u32(launch + L.SITE_SHIFT)
         where = (load_u64(entry) & (L.RANK_UNIT - 1)) + at - offset
         copy, me = load_u32(entry + 40), load_u32(thread + L.GID)
-        found = report_pair(launch, L.K_IN_FLIGHT, by, gid_of(touched), where, copy, me)
+        data, here = load_u64(block + L.SHARED_DATA) + offset, init + offset
+        same = kind == L.WRITE and _brings_what_is_there(entry, data, here) != 0
+        what = L.K_SAME_VALUE if same else L.K_IN_FLIGHT
+        found = report_pair(launch, what, by, gid_of(touched), where, copy, me)
         if found >= 0:
             record = load_u64(launch + L.FINDINGS) + found * L.F_RECORD
             store_u32(record + L.F_SPACE, L.S_SHARED)

@@ -85,6 +85,62 @@ def stmatrix(area: int, stride: int, mask: int, inputs: int, outputs: int, immed
                 move_half(source, half, to, column & 1)
 
 
+@native
+def _move_code(source: int, place: int, bits: int, to: int, shift: int) -> None:
+    """Put the bits from `place` on of the words from a slot on into a slot, with their poison."""
+    slot, offset = source + SLOT * (place >> 5), place & 31
+    code, poison = load_u64(slot) >> offset, load_u32(slot + 24)
+    if offset + bits > 32:
+        code |= load_u64(slot + SLOT) << (32 - offset)
+        poison |= load_u32(slot + SLOT + 24)
+    store_u64(to, load_u64(to) | (code & ((1 << bits) - 1)) << shift)
+    store_u32(to + 24, load_u32(to + 24) | poison)
+
+
+@collective("ldmatrix_bytes")
+def ldmatrix_bytes(
+    area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int
+) -> None:
+    """Give lanes four elements of 8, 6 or 4 bits a register, each in a byte of its own.
+
+    Of matrices of 8 rows lane l gets elements 4 (l % 4) on of row l / 4. Matrices of 16 rows come
+    transposed, two registers each: element l / 4, or 8 more, of rows 4 (l % 4) on. PTX ISA,
+    ldmatrix; Triton's and CUTLASS's layouts, which run on hardware, say the same.
+    """
+    registers, tall, bits = immediate & 15, (immediate >> 4) & 1, immediate >> 5
+    for lane in range(32):
+        for register in range(registers):
+            to = area + lane * stride + SLOT * (inputs + register)
+            clear(to)
+            for index in range(4):
+                row, column = 8 * register + (lane >> 2), 4 * (lane & 3) + index
+                if tall:
+                    row = 16 * (register >> 1) + 4 * (lane & 3) + index
+                    column = (lane >> 2) + 8 * (register & 1)
+                _move_code(area + row * stride, column * bits, bits, to, 8 * index)
+
+
+@collective("stmatrix_bytes")
+def stmatrix_bytes(
+    area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int
+) -> None:
+    """Give lane 8 j + r the four words of row r of matrix j, whose bytes lie transposed.
+
+    Bytes 0 and 1 of lane l are element l / 4 of rows 2 (l % 4) and + 1, the others element
+    l / 4 + 8: not as `ldmatrix_bytes` has them (PTX ISA, stmatrix, m16n8).
+    """
+    for lane in range(32):
+        for word in range(4):
+            clear(area + lane * stride + SLOT * (inputs + word))
+    for lane in range(32):
+        for matrix in range(immediate & 7):
+            source = area + lane * stride + SLOT * matrix
+            for index in range(4):
+                row, column = 2 * (lane & 3) + (index & 1), (lane >> 2) + 8 * (index >> 1)
+                to = area + (8 * matrix + row) * stride + SLOT * (inputs + (column >> 2))
+                _move_code(source, 8 * index, 8, to, 8 * (column & 3))
+
+
 @collective("movmatrix")
 def movmatrix(area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int) -> None:
     """Transpose the 8 x 8 matrix of halves that the warp holds, one register a lane."""

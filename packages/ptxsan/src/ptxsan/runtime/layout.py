@@ -407,8 +407,8 @@ INSIDE = 256  # added to the kind of a race in global memory between threads of 
 # spaces as numbers
 S_GLOBAL, S_SHARED, S_LOCAL, S_PARAM = 0, 1, 2, 3
 
-# a tensor map, 128 bytes: see tensor_maps.py
-T_RANK, T_TYPE, T_BASE, T_SIZES, T_INTERLEAVE, T_SWIZZLE, T_FILL = 0, 4, 8, 16, 36, 37, 38
-T_STRIDES, T_BOX, T_STEPS, T_BYTES = 40, 72, 82, 128
-# in im2col mode, instead of a box: corners of the bounding box (i16 x 3 each), channels, pixels
-T_IM2COL, T_LOWER, T_UPPER, T_CHANNELS, T_PIXELS = 87, 88, 94, 100, 102
+# a tensor map, 128 bytes of which the first 64 are used: see tensor_maps.py
+T_BASE, T_SIZES, T_STRIDES, T_TOPS, T_BOX, T_STEPS = 0, 8, 28, 44, 48, 54
+T_RANK, T_TYPE, T_INTERLEAVE, T_SWIZZLE, T_FILL, T_USED, T_BYTES = 59, 60, 61, 62, 63, 64, 128
+# in im2col mode, which a bit of T_RANK says, instead of a box: channels, pixels, corners
+T_IM2COL, T_CHANNELS, T_PIXELS, T_LOWER, T_UPPER = 8, 48, 49, 51, 53

@@ -1,10 +1,13 @@
 """Tensor maps as the machine keeps them, and which bytes a tile is made of.
 
-128 bytes, zero-filled like the template that `tensormap.replace` starts from: rank less one,
-element type (numbered as in `tensormap.replace...elemtype`), base address, sizes, strides in bytes
-of the outer dimensions, box, element strides, interleave, swizzle, fill; in im2col mode corners,
-channels and pixels instead of a box. Sizes are in elements, the innermost dimension first. PTX
-ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col.
+128 bytes of which the first 64 say everything, as in hardware's: CuTe DSL's kernels copy no more
+of a template before they replace its fields. All zeros are a template too. In order: base address;
+sizes in elements, the innermost dimension first; strides of the outer dimensions in units of 16
+bytes, 32 bits each and a byte each for the bits above; the box less one, a byte each; element
+strides of the outer dimensions; rank less one; element type (numbered as in
+`tensormap.replace...elemtype`); interleave, swizzle, fill. In im2col mode channels less one, pixels
+and two corners stand in the place of the box; a corner is 16, 8 or 5 bits for each of 1, 2 or 3
+dimensions. PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col.
 
 Of elements of 4 and 6 bits, which lie packed in global memory, .b4x16 lie packed in shared memory
 too: a copy moves them as pairs, in bytes. Of .b4x16_p64 and .b6x16_p32 each element takes a byte
@@ -23,7 +26,7 @@ from ptxsan.runtime.raw import (
     load_u16,
     load_u32,
     load_u64,
-    store_u16,
+    store_u8,
     store_u32,
     store_u64,
 )
@@ -47,22 +50,47 @@ def element_bytes(kind: int) -> int:
 
 
 @native
-def box_of(tile: int, axis: int) -> int:
-    """Return how many elements along an axis a tile has in shared memory.
+def outer_axes(tile: int) -> int:
+    """Return how many dimensions a map has beside the innermost."""
+    return load_u8(tile + L.T_RANK) & 7
 
-    The innermost dimension has no element stride (cuTensorMapEncodeTiled ignores it).
-    """
-    step = max(1, load_u8(tile + L.T_STEPS + axis)) if axis else 1
-    return (load_u16(tile + L.T_BOX + 2 * axis) + step - 1) // step
+
+@native
+def in_columns(tile: int) -> int:
+    """Return 1 for a map of im2col mode, 0 for one of tile mode."""
+    return load_u8(tile + L.T_RANK) // L.T_IM2COL & 1
+
+
+@native
+def _stride_bytes(tile: int, axis: int) -> int:
+    low, top = load_u32(tile + L.T_STRIDES + 4 * (axis - 1)), load_u8(tile + L.T_TOPS + axis - 1)
+    return 16 * (low | top << 32)
+
+
+@native
+def _step(tile: int, axis: int) -> int:
+    """Return an element stride; cuTensorMapEncodeTiled ignores that of the innermost dimension."""
+    return max(1, load_u8(tile + L.T_STEPS + axis)) if axis else 1
+
+
+@native
+def box_of(tile: int, axis: int) -> int:
+    """Return how many elements along an axis a tile has in shared memory."""
+    return load_u8(tile + L.T_BOX + axis) // _step(tile, axis) + 1
+
+
+@native
+def _channels(tile: int) -> int:
+    return load_u8(tile + L.T_CHANNELS) + 1
 
 
 @native
 def tile_bytes(tile: int) -> int:
     """Return the bytes of a tile, those outside of the tensor included."""
-    count = element_bytes(load_u32(tile + L.T_TYPE))
-    if load_u8(tile + L.T_IM2COL):
-        return count * load_u16(tile + L.T_CHANNELS) * load_u16(tile + L.T_PIXELS)
-    for axis in range(load_u32(tile + L.T_RANK) + 1):
+    count = element_bytes(load_u8(tile + L.T_TYPE))
+    if in_columns(tile):
+        return count * _channels(tile) * load_u16(tile + L.T_PIXELS)
+    for axis in range(outer_axes(tile) + 1):
         count *= box_of(tile, axis)
     return count
 
@@ -73,24 +101,16 @@ def completed_bytes(entry: int) -> int:
     nbytes = load_u32(entry + inflight.BYTES)
     if load_u32(entry + inflight.FLAGS) & inflight.TENSOR == 0:
         return nbytes
-    kind = load_u32(entry + inflight.MAP + L.T_TYPE)
+    kind = load_u8(entry + inflight.MAP + L.T_TYPE)
     if kind == B4_PADDED:
         return nbytes // 2
     return nbytes // 4 * 3 if kind == B6_PADDED else nbytes
 
 
 @native
-def _valid_box(tile: int, rank: int) -> bool:
-    valid = True
-    for axis in range(rank):
-        valid = valid and 1 <= load_u16(tile + L.T_BOX + 2 * axis) <= 256
-    return valid
-
-
-@native
 def _valid_columns(tile: int, rank: int) -> bool:
     """Whether an im2col map has a bounding box that holds a pixel, channels and pixels."""
-    if rank < 3 or not 1 <= load_u16(tile + L.T_CHANNELS) <= 256:
+    if rank < 3:
         return False
     for axis in range(1, rank - 1):
         if _corner(tile, L.T_LOWER, axis) > _last(tile, axis):
@@ -108,20 +128,20 @@ def _coordinate(entry: int, axis: int) -> int:
 def take_pairs(entry: int) -> None:
     """Turn a copy of packed elements of 4 bits into one of bytes."""
     tile = entry + inflight.MAP
-    if load_u32(tile + L.T_TYPE) != B4:
+    if load_u8(tile + L.T_TYPE) != B4:
         return
-    store_u32(tile + L.T_TYPE, 0)
+    store_u8(tile + L.T_TYPE, 0)
     store_u32(tile + L.T_SIZES, load_u32(tile + L.T_SIZES) // 2)
-    store_u16(tile + L.T_BOX, load_u16(tile + L.T_BOX) // 2)
+    store_u8(tile + L.T_BOX, load_u8(tile + L.T_BOX) // 2)
     store_u32(entry + inflight.COORDINATES, _coordinate(entry, 0) >> 1 & 0xFFFFFFFF)
 
 
 @native
 def _packs_well(tile: int, kind: int) -> bool:
     """Whether a map of elements of 4 or 6 bits keeps what the driver demands of them."""
-    if load_u8(tile + L.T_IM2COL):
+    if in_columns(tile):
         return False
-    width, box = load_u32(tile + L.T_SIZES), load_u16(tile + L.T_BOX)
+    width, box = load_u32(tile + L.T_SIZES), load_u8(tile + L.T_BOX) + 1
     if kind == B4:
         return width % 2 == 0 and box % 2 == 0
     return width % 128 == 0 and box == 128 and load_u64(tile + L.T_BASE) & 31 == 0
@@ -130,16 +150,16 @@ def _packs_well(tile: int, kind: int) -> bool:
 @native
 def row_bytes(tile: int) -> int:
     """Return the bytes of a row of a tile in shared memory: of a pixel, in im2col mode."""
-    size = element_bytes(load_u32(tile + L.T_TYPE))
-    if load_u8(tile + L.T_IM2COL):
-        return load_u16(tile + L.T_CHANNELS) * size
+    size = element_bytes(load_u8(tile + L.T_TYPE))
+    if in_columns(tile):
+        return _channels(tile) * size
     return box_of(tile, 0) * size
 
 
 @native
 def is_valid(tile: int) -> bool:
     """Whether a tensor map says something that hardware accepts (and the machine models)."""
-    rank, kind = load_u32(tile + L.T_RANK) + 1, load_u32(tile + L.T_TYPE)
+    rank, kind = outer_axes(tile) + 1, load_u8(tile + L.T_TYPE)
     size = 1 if kind == B4 else element_bytes(kind)
     if kind >= B4 and not _packs_well(tile, kind):
         return False
@@ -150,12 +170,7 @@ def is_valid(tile: int) -> bool:
         or load_u8(tile + L.T_SWIZZLE) > WIDE
     ):
         return False
-    if load_u64(tile + L.T_BASE) & 15:
-        return False
-    for axis in range(1, rank):
-        if load_u64(tile + L.T_STRIDES + 8 * (axis - 1)) & 15:
-            return False
-    if not (_valid_columns(tile, rank) if load_u8(tile + L.T_IM2COL) else _valid_box(tile, rank)):
+    if load_u64(tile + L.T_BASE) & 15 or (in_columns(tile) and not _valid_columns(tile, rank)):
         return False
     row = box_of(tile, 0) // 2 if kind == B4 else row_bytes(tile)
     mode = load_u8(tile + L.T_SWIZZLE)
@@ -166,8 +181,10 @@ def is_valid(tile: int) -> bool:
 @native
 def _corner(tile: int, which: int, axis: int) -> int:
     """Return how far a corner of the bounding box lies from that of the tensor."""
-    value = load_u16(tile + which + 2 * (axis - 1))
-    return value - (1 << 16) if value >= 1 << 15 else value
+    rank = outer_axes(tile) + 1
+    width = 16 if rank == 3 else 8 if rank == 4 else 5
+    value = load_u16(tile + which) >> width * (axis - 1) & (1 << width) - 1
+    return value - (1 << width) if value >> width - 1 else value
 
 
 @native
@@ -180,9 +197,9 @@ def _last(tile: int, axis: int) -> int:
 def begins_inside(entry: int) -> bool:
     """Whether a copy in im2col mode begins in its bounding box; every other one does."""
     tile = entry + inflight.MAP
-    if load_u8(tile + L.T_IM2COL) == 0:
+    if in_columns(tile) == 0:
         return True
-    for axis in range(1, load_u32(tile + L.T_RANK)):
+    for axis in range(1, outer_axes(tile)):
         if not _corner(tile, L.T_LOWER, axis) <= _coordinate(entry, axis) <= _last(tile, axis):
             return False
     return True
@@ -196,10 +213,10 @@ def _pixel(entry: int, number: int) -> tuple[int, bool]:
     the element stride, then along N; what is read lies the offsets further on.
     """
     tile = entry + inflight.MAP
-    outer = load_u32(tile + L.T_RANK)
+    outer = outer_axes(tile)
     place, inside, carry = load_u64(tile + L.T_BASE), True, number
     for axis in range(1, outer):
-        step, last = max(1, load_u8(tile + L.T_STEPS + axis)), _last(tile, axis)
+        step, last = _step(tile, axis), _last(tile, axis)
         at = _coordinate(entry, axis)
         left = (last - at) // step + 1
         if carry < left:
@@ -210,9 +227,9 @@ def _pixel(entry: int, number: int) -> tuple[int, bool]:
             at, carry = first + carry % count * step, carry // count + 1
         at += load_u32(entry + inflight.OFFSETS + 4 * (axis - 1))
         inside = inside and 0 <= at < load_u32(tile + L.T_SIZES + 4 * axis)
-        place += at * load_u64(tile + L.T_STRIDES + 8 * (axis - 1))
+        place += at * _stride_bytes(tile, axis)
     at = _coordinate(entry, outer) + carry
-    place += at * load_u64(tile + L.T_STRIDES + 8 * (outer - 1))
+    place += at * _stride_bytes(tile, outer)
     return place, inside and 0 <= at < load_u32(tile + L.T_SIZES + 4 * outer)
 
 
@@ -221,12 +238,12 @@ def _row(entry: int, number: int) -> tuple[int, bool]:
     """Return the address of a row of a copy in tile mode, and whether the tensor has it."""
     tile, rest = entry + inflight.MAP, number
     place, inside = load_u64(tile + L.T_BASE), True
-    for axis in range(1, load_u32(tile + L.T_RANK) + 1):
+    for axis in range(1, outer_axes(tile) + 1):
         count = box_of(tile, axis)
-        at = rest % count * max(1, load_u8(tile + L.T_STEPS + axis)) + _coordinate(entry, axis)
+        at = rest % count * _step(tile, axis) + _coordinate(entry, axis)
         rest //= count
         inside = inside and 0 <= at < load_u32(tile + L.T_SIZES + 4 * axis)
-        place += at * load_u64(tile + L.T_STRIDES + 8 * (axis - 1))
+        place += at * _stride_bytes(tile, axis)
     return place, inside
 
 
@@ -238,13 +255,13 @@ def chunk(entry: int, shared: int, number: int, out: int) -> None:
     them out.
     """
     tile = entry + inflight.MAP
-    size, per_row = element_bytes(load_u32(tile + L.T_TYPE)), row_bytes(tile) // 16
+    size, per_row = element_bytes(load_u8(tile + L.T_TYPE)), row_bytes(tile) // 16
     row, column = number // per_row, number % per_row * (16 // size)
-    if load_u8(tile + L.T_IM2COL):
+    if in_columns(tile):
         place, inside = _pixel(entry, row)
     else:
         place, inside = _row(entry, row)
-    first, kind = _coordinate(entry, 0) + column, load_u32(tile + L.T_TYPE)
+    first, kind = _coordinate(entry, 0) + column, load_u8(tile + L.T_TYPE)
     bits = 8 * size
     if kind in (B4_PADDED, B6_PADDED):
         bits = 4 if kind == B4_PADDED else 6

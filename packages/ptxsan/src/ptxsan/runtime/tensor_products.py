@@ -467,6 +467,20 @@ def _formats(kind: int, described: int) -> tuple[int, int, int]:
 
 
 @native
+def _column_step(kind: int, described: int, how: int, columns: int) -> int:
+    """Return what D's columns are a multiple of: PTX ISA, tcgen05, "Matrix Shape".
+
+    Where it gives f8f6f4 two steps, CUTLASS 4.7 takes the wider one for a transposed B.
+    """
+    pair = how & PAIR != 0
+    if kind == I8 and pair:
+        return 32
+    if pair or (kind == I8 and columns > 32):
+        return 16
+    return 16 if kind == F8F6F4 and described >> 16 & 1 != 0 else 8
+
+
+@native
 def _is_legal(
     thread: int, launch: int, to: int, a_at: int, kind: int, described: int, how: int, site: int
 ) -> bool:  # fmt: skip
@@ -474,7 +488,7 @@ def _is_legal(
     rows, columns, _ = _sizes(kind, described)
     a, b, d = _formats(kind, described)
     stationary = how & STATIONARY != 0
-    step = 8 if rows == 64 else 16
+    step = _column_step(kind, described, how, columns)
     least = 32 if stationary else (128 if how & PAIR or kind >= MXF8F6F4 else 64)
     most = 256 if how & PAIR else 128
     least = 128 if how & SHIFTED else least
@@ -482,7 +496,7 @@ def _is_legal(
         return _refuse(thread, launch, site, rows, BAD_ROWS)
     if not step <= columns <= 256 or columns % step:
         return _refuse(thread, launch, site, columns, BAD_COLUMNS)
-    if stationary and columns not in (64, 128, 256):
+    if stationary and columns not in (64, 128, 128 if how & SPARSE else 256):
         return _refuse(thread, launch, site, columns, BAD_COLUMNS)
     if a < 0 or b < 0 or d < 0:
         return _refuse(thread, launch, site, described & 0xFFFFFFFF, BAD_FORMAT)

@@ -33,10 +33,14 @@ def _map(thread: int, block: int, launch: int, address: int, site: int) -> int:
     out = F.scratch_of(block)
     info = 8 | L.READ << 16 | L.SCOPE_GPU << 20 | site << 24
     rt_access_generic(thread, block, launch, address, info, out)
-    place = load_u64(out)
+    place, flags = load_u64(out), load_u64(out + 8)
     rt_access_generic(thread, block, launch, address + L.T_BYTES - 8, info, out)
     if place == load_u64(launch + L.SCRATCH) or load_u64(out) == load_u64(launch + L.SCRATCH):
         return 0
+    for at in range(L.T_USED):
+        if load_u8(flags + at) & 1 == 0:
+            refuse(thread, launch, L.K_TENSOR_MAP, site, 67, at)
+            return 0
     if address & 63 or not T.is_valid(place):
         refuse(thread, launch, L.K_TENSOR_MAP, site, address & 63, address)
         return 0
@@ -46,12 +50,12 @@ def _map(thread: int, block: int, launch: int, address: int, site: int) -> int:
 @native
 def _tile(entry: int, thread: int, place: int, how: int, site: int, launch: int) -> bool:
     """Take the tensor map and the coordinates (left in the thread's record) into an entry."""
-    copy_bytes(entry + F.MAP, place, L.T_BYTES)
+    copy_bytes(entry + F.MAP, place, L.T_USED)
     axes = how & 7
-    if load_u32(place + L.T_RANK) + 1 != axes:
+    if T.outer_axes(place) + 1 != axes:
         refuse(thread, launch, L.K_TENSOR_MAP, site, 64, axes)
         return False
-    if load_u8(place + L.T_IM2COL) != how >> 3 & 1:
+    if T.in_columns(place) != how >> 3 & 1:
         refuse(thread, launch, L.K_TENSOR_MAP, site, 65, how >> 3 & 1)
         return False
     copy_bytes(entry + F.OFFSETS, thread + L.TILE_OFFSETS, 12)
@@ -137,7 +141,7 @@ def rt_tile_out(
         F.end(block, entry)
         return
     store_u32(entry + F.REDUCE, (how >> 8) & 255)
-    store_u32(entry + F.TYPE, _reduced_type(load_u32(place + L.T_TYPE)))
+    store_u32(entry + F.TYPE, _reduced_type(load_u8(place + L.T_TYPE)))
     set_place(entry, F.SOURCE, source, block)
     if _is_repeated(entry, block):
         F.end(block, entry)
@@ -163,7 +167,7 @@ def _is_repeated(entry: int, block: int) -> bool:
         same = same and load_u64(other + F.SOURCE) == load_u64(entry + F.SOURCE)
         for at in range(F.COORDINATES, F.COORDINATES + 20, 4):
             same = same and load_u32(other + at) == load_u32(entry + at)
-        for at in range(F.MAP, F.MAP + L.T_BYTES, 8):
+        for at in range(F.MAP, F.MAP + L.T_USED, 8):
             same = same and load_u64(other + at) == load_u64(entry + at)
         if same and load_u32(other + F.FLAGS) & F.DONE == 0:
             return True
@@ -177,9 +181,9 @@ def _is_negative(entry: int, thread: int, launch: int) -> bool:
     Seen on an H200 for copies and reductions of every type tried; loads may begin there.
     """
     tile, site = entry + F.MAP, load_u32(entry + F.SITE)
-    if load_u8(tile + L.T_IM2COL):
+    if T.in_columns(tile):
         return False
-    for axis in range(load_u32(tile + L.T_RANK) + 1):
+    for axis in range(T.outer_axes(tile) + 1):
         at = load_u32(entry + F.COORDINATES + 4 * axis)
         if at >> 31:
             refuse(thread, launch, L.K_TENSOR_MAP, site, 66, axis << 32 | at)

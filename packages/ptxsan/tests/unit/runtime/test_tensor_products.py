@@ -122,7 +122,8 @@ _CASES = (
     _Case(a="s8", b="s8", b_span=128), _Case(rows=32, columns=64, stationary=True),
     _Case(rows=64, columns=128, stationary=True, a="bf16", b="bf16"),
     _Case(rows=128, columns=64, stationary=True, b_span=64),
-    _Case(rows=32, columns=128, stationary=True, a="e4m3", b="e5m2"),
+    _Case(rows=32, columns=128, stationary=True, a="e4m3", b="e5m2"), _Case(columns=8),
+    _Case(a="s8", b="u8", columns=8), _Case(a="e4m3", b="e5m2", columns=8),
 )  # fmt: skip
 
 
@@ -175,6 +176,24 @@ def test_a_product_is_that_of_the_model(case: _Case) -> None:
     np.testing.assert_array_equal(found[lanes], wanted)
     rest = np.setdiff1d(np.arange(128), lanes)
     assert (found[rest] == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [
+        (_Case(a="s8", b="s8", columns=40), "i8"),
+        (_Case(a="e4m3", b="e4m3", columns=8, b_turned=True, b_span=32), "f8f6f4"),
+    ],
+)
+def test_columns_that_a_kind_does_not_have_are_told(case: _Case, kind: str) -> None:
+    """Of 8-bit integers from 32 columns on, and of a transposed B of 8 bits, every 16th."""
+    given = np.zeros(_IMAGE, np.uint8), np.zeros(_IMAGE, np.uint8), np.zeros((128, 64), np.uint32)
+    text = K.moved(
+        kind=kind, described=case.described, a=1 << 46, b=1 << 46, columns=64, image=_IMAGE
+    )
+    report, _ = K.execute(text, given)
+    texts = [one.text for one in report.wrong]
+    assert any(f"N = {case.columns}, which this M does not have" in one for one in texts), texts
 
 
 @pytest.mark.parametrize(("rows", "lane"), [(128, 0), (64, 0), (64, 16)])

@@ -7,6 +7,7 @@ those listed here, stay plain.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -127,15 +128,29 @@ class HostGuards:
         return tensor.untyped_storage().data_ptr() in self._owners
 
 
-class GuardMode(UntracedMode):
-    """Gives guarded tensors where the candidate asks torch for fresh ones.
+@contextlib.contextmanager
+def guarded_compiled_code(guards: HostGuards) -> Iterator[None]:
+    """Let code that torch's compiler makes for a CPU have guarded tensors; no mode sees it ask."""
+    home: Any = torch._C._dynamo.guards
+    take = home._empty_strided_cpu
+    home._empty_strided_cpu = lambda *asked: guards.instead_of(take(*asked), filled=False)
+    try:
+        yield
+    finally:
+        home._empty_strided_cpu = take
 
-    Compiled candidates are called without this mode.
-    """
+
+class GuardMode(UntracedMode):
+    """Gives guarded tensors where the candidate asks torch for fresh ones."""
 
     def __init__(self, guards: HostGuards) -> None:
         super().__init__()
         self._guards = guards
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let torch compile and run compiled functions as if this mode were not there."""
+        return True
 
     def __torch_dispatch__(
         self,

@@ -8,7 +8,6 @@ library by itself stays as it is.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
 import importlib
@@ -20,19 +19,19 @@ from typing import Any
 import torch
 
 from cuassay.build import zones
-from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
-from cuassay.model.python_text import parse_python
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Mode
 from cuassay.sandbox.guest.interface import Around, Made
 from cuassay.sandbox.guest.memory import placement
 from cuassay.sandbox.guest.memory.guard_allocator import CudaAllocator
-from cuassay.sandbox.guest.memory.guard_dispatch import GuardMode, HostGuards
+from cuassay.sandbox.guest.memory.guard_dispatch import (
+    GuardMode,
+    HostGuards,
+    guarded_compiled_code,
+)
 from cuassay.sandbox.guest.memory.guard_zones import ZoneLedger
 
-# A dispatch mode would keep compiled functions from running, and these from being traced.
-_TRACED = ("torch.compile", "torch._dynamo", "torch.jit", "flex_attention", "torch.cond")
 _BYTES = {Poison.NAN: 0xFF, Poison.ONES: 0xFF, Poison.ZEROS: 0x00, Poison.NEGATED: 0x4F}
 
 
@@ -45,6 +44,7 @@ class Guards:
         self._below: CudaAllocator | None = None
         self._cpu = not device.on_gpu
         self.reach = "inputs and outputs" if self._cpu else "nothing"
+        self._open = contextlib.ExitStack()
 
     def install_below(self) -> None:
         """Put the allocator under torch; CUDA must not have started."""
@@ -62,12 +62,17 @@ class Guards:
         """Let the candidate's allocations on the CPU be guarded from now on."""
         if self._cpu:
             around.entered["guards"] = lambda: GuardMode(self._host)
+            self._open.enter_context(guarded_compiled_code(self._host))
             self.reach = "inputs, outputs and fresh tensors"
 
     def zone_bytes_at(self, address: int) -> int:
         """Return the bytes of each of the zones around a live block, 0 where there is none."""
         block = self._ledger.blocks.get(address)
         return block.guard if block is not None and block.live else 0
+
+    def close(self) -> None:
+        """Let compiled code have plain memory again."""
+        self._open.close()
 
     @property
     def exhausted(self) -> bool:
@@ -132,19 +137,10 @@ def install(device: Device) -> object:
     return made
 
 
-def choose_guards(around: Around, candidate: Candidate) -> None:
-    """Choose the guards that a candidate bears, before it is built."""
-    traced = any(word in _code(source.text) for source in candidate.sources for word in _TRACED)
-    if isinstance(around.guards, Guards) and not traced:
+def surround(around: Around) -> None:
+    """Guard what a candidate takes from torch in this process, if its inputs are guarded."""
+    if isinstance(around.guards, Guards):
         around.guards.surround(around)
-
-
-def _code(text: str) -> str:
-    """Return a Python source without its comments, which load nothing; another text as it is."""
-    try:
-        return ast.unparse(parse_python(text))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return text
 
 
 @contextlib.contextmanager
@@ -162,6 +158,7 @@ def in_process(mode: Mode, device: Device) -> Iterator[Around]:
         yield around
     finally:
         placement.guards, zones.bytes_at = before
+        made.close()
 
 
 def read(around: Around) -> Made:

@@ -18,7 +18,6 @@ import signal
 import socket
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -173,22 +172,19 @@ def main(
 def warm_up(device: Device, queues: int | None = None) -> float:
     """Do what every scenario needs, before the judge waits for it.
 
-    Returns the seconds until the driver had made a context, 0 on a CPU.
+    Returns the seconds in which the driver made a context, 0 on a CPU.
     """
     gc.unfreeze()  # as in a process that was not forked
     if not device.on_gpu:
         placement.recycle_addresses()
         return 0.0
-    started = time.perf_counter()
     # The driver reads the variable as it makes the context; the candidate finds what the user set.
     own = os.environ.get(_QUEUES)
     if queues is not None:
         os.environ[_QUEUES] = str(queues)
     context = begin_context(device)
     preload.hash_triton()  # nothing to do where the zygote had the time
-    if context is not None:
-        context.join()
-    context_s = time.perf_counter() - started
+    context_s = 0.0 if context is None else context.result()
     with contextlib.suppress(Exception):  # reported by the build that needs it
         torch.zeros(1, device=device)
         torch.cuda.synchronize()
@@ -278,7 +274,7 @@ class Worker:
         own_process.watch(os.path.join(str(request["folder"]), "src"))
         asked = own_process.asked() | native_calls.asked()
         self._around.baseline = state_snapshot.snapshot() | asked
-        guards.choose_guards(self._around, candidate)
+        guards.surround(self._around)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
         if candidate.language is Language.CUDA_KERNEL:
             self._around.bound = "a raw CUDA kernel is launched by cuassay itself, on one device"

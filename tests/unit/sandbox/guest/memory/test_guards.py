@@ -15,7 +15,6 @@ import torch
 
 from cuassay.build import zones
 from cuassay.build.machine import memory as machine_memory
-from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.device import CPU
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Mode
@@ -23,6 +22,8 @@ from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.memory.guard_allocator import CudaAllocator
 from cuassay.sandbox.guest.memory.guard_zones import GuardedBlock, ZoneLedger
+
+_COMPILED: Any = torch._C._dynamo.guards  # what code that torch compiles takes memory of
 
 
 @pytest.fixture
@@ -163,31 +164,41 @@ def test_results_are_known_by_name(around: Around) -> None:
     assert damage(around)[0]["label"] == "scale"
 
 
-def candidate(text: str) -> Candidate:
-    return Candidate(
-        name="c",
-        sources=(SourceFile(path="c.py", text=text),),
-        entry_file="c.py",
-        entry_function="run",
-        language=Language.PYTHON,
-        convention=Convention.RETURNS,
-    )
+def test_a_compiled_function_is_compiled_between_guards_and_what_it_takes_is_guarded(
+    around: Around,
+) -> None:
+    compiled: list[object] = []
+
+    def backend(graph: Any, _: object) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    call = torch.compile(lambda x: torch.empty_like(x).copy_(x) + 1, backend=backend)
+    with around.call():
+        made = [call(torch.ones(4)) for _ in range(2)][-1]
+        taken = _COMPILED._empty_strided_cpu((2, 3), (3, 1), torch.float32)
+    assert made.tolist() == [2.0] * 4
+    assert len(compiled) == 1
+    write(taken, 24, 5)
+    assert [(found["size"], found["changed"]) for found in damage(around)] == [(24, 5)]
 
 
-@pytest.mark.parametrize(
-    ("text", "entered"),
-    [
-        ("torch.compile(f)", False),
-        ("import torch._dynamo as d", False),
-        ("x + 1", True),
-        ("x + 1  # as torch.compile does", True),
-        ("no Python, but torch.jit", False),
-    ],
-)
-def test_compiled_candidates_are_called_without_a_mode(text: str, entered: bool) -> None:
+def test_compiled_code_has_plain_memory_again_afterwards() -> None:
+    before = _COMPILED._empty_strided_cpu
+    with guards.in_process(Mode.GUARDED, CPU):
+        assert _COMPILED._empty_strided_cpu is not before
+    assert _COMPILED._empty_strided_cpu is before
+
+
+def test_guards_surround_the_candidate_of_a_process_that_has_them() -> None:
     made = Around(guards=guards.Guards(CPU))
-    guards.choose_guards(made, candidate(text))
-    assert ("guards" in made.entered) is entered
+    guards.surround(made)
+    assert "guards" in made.entered
+    assert isinstance(made.guards, guards.Guards)
+    made.guards.close()
+    plain = Around()
+    guards.surround(plain)
+    assert not plain.entered
 
 
 def test_nothing_is_guarded_in_another_mode() -> None:

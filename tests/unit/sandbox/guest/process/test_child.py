@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
+from concurrent.futures import Future
 
 import pytest
 import torch
 
 from cuassay.model.device import CUDA
-from cuassay.sandbox.guest.process import child
+from cuassay.sandbox.guest.process import child, preload
 
 _QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
 
@@ -27,3 +29,15 @@ def test_the_driver_is_told_of_one_queue_and_the_candidate_is_not(
     child.warm_up(CUDA, queues=None)
     assert seen == ["1", users]
     assert os.environ.get(_QUEUES) == users
+
+
+def test_what_triton_reads_meanwhile_is_no_time_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: Future[float] = Future()
+    made.set_result(0.125)
+    monkeypatch.setattr(child, "begin_context", lambda device: made)
+    monkeypatch.setattr(preload, "hash_triton", lambda: time.sleep(0.3))
+    monkeypatch.setattr(torch, "zeros", lambda *_, **__: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    assert child.warm_up(CUDA) == 0.125

@@ -17,8 +17,10 @@ constexpr int kBits[] = {8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 8
 constexpr int kKnownTypes = sizeof kTypes / sizeof kTypes[0];
 // Chunks of 32 bytes keep together in rows of 128: CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B.
 constexpr int kWide = 4;
-constexpr std::size_t kSizes = 16, kSwizzle = 37, kFill = 38, kStrides = 40, kBox = 72, kSteps = 82;
-constexpr std::size_t kIm2col = 87, kLower = 88, kUpper = 94, kChannels = 100, kPixels = 102;
+constexpr std::size_t kSizes = 8, kStrides = 28, kTops = 44, kBox = 48, kSteps = 54, kRank = 59;
+constexpr std::size_t kType = 60, kSwizzle = 62, kFill = 63;
+constexpr std::size_t kChannels = 48, kPixels = 49, kLower = 51, kUpper = 53;
+constexpr unsigned char kIm2col = 8;  // added to the rank
 
 struct Encoded {
   CUtensorMapDataType type;
@@ -49,19 +51,20 @@ CUresult encode(CUtensorMap* target, const Encoded& one, std::uint64_t row) {
       reinterpret_cast<std::uintptr_t>(one.address) % 16 || row % 16 || (swizzled && row > swizzled))
     return CUDA_ERROR_INVALID_VALUE;
   unsigned char map[sizeof *target] = {};
-  put(map, 0, one.rank - 1);
-  put(map, 4, kTypes[one.type]);
-  put(map, 8, reinterpret_cast<std::uint64_t>(one.address));
+  map[kRank] = static_cast<unsigned char>(one.rank - 1);
+  map[kType] = static_cast<unsigned char>(kTypes[one.type]);
+  put(map, 0, reinterpret_cast<std::uint64_t>(one.address));
   for (std::uint32_t axis = 0; axis < one.rank; ++axis) {
     const std::uint32_t step = one.steps[axis];
     if (!one.sizes[axis] || one.sizes[axis] >= 1ull << 32 || step < 1 || step > 8)
       return CUDA_ERROR_INVALID_VALUE;
     put(map, kSizes + 4 * axis, static_cast<std::uint32_t>(one.sizes[axis]));
+    if (!axis) continue;  // the innermost dimension has neither a step nor a stride
     map[kSteps + axis] = static_cast<unsigned char>(step);
-    if (!axis) continue;
-    if (one.strides[axis - 1] % 16 || one.strides[axis - 1] >= 1ull << 40)
-      return CUDA_ERROR_INVALID_VALUE;
-    put(map, kStrides + 8 * (axis - 1), one.strides[axis - 1]);
+    const std::uint64_t stride = one.strides[axis - 1];
+    if (stride % 16 || stride >= 1ull << 40) return CUDA_ERROR_INVALID_VALUE;
+    put(map, kStrides + 4 * (axis - 1), static_cast<std::uint32_t>(stride / 16));
+    map[kTops + axis - 1] = static_cast<unsigned char>(stride >> 36);
   }
   map[kSwizzle] = static_cast<unsigned char>(one.swizzle);
   map[kFill] = one.fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA;
@@ -82,7 +85,7 @@ CUresult encode_tiled(CUtensorMap* target, CUtensorMapDataType type, std::uint32
   if (status != CUDA_SUCCESS) return status;
   auto* map = reinterpret_cast<unsigned char*>(target);
   for (std::uint32_t axis = 0; axis < rank; ++axis)
-    put(map, kBox + 2 * axis, static_cast<std::uint16_t>(box[axis]));
+    map[kBox + axis] = static_cast<unsigned char>(box[axis] - 1);
   return CUDA_SUCCESS;
 }
 
@@ -99,13 +102,20 @@ CUresult encode_im2col(CUtensorMap* target, CUtensorMapDataType type, std::uint3
   const CUresult status = encode(target, one, static_cast<std::uint64_t>(channels) * bits / 8);
   if (status != CUDA_SUCCESS) return status;
   auto* map = reinterpret_cast<unsigned char*>(target);
-  map[kIm2col] = 1;
+  map[kRank] |= kIm2col;
+  const int width = rank == 3 ? 16 : rank == 4 ? 8 : 5;  // bits of a corner along one dimension
+  std::uint32_t first = 0, last = 0;
   for (std::uint32_t axis = 0; axis < rank - 2; ++axis) {
-    put(map, kLower + 2 * axis, static_cast<std::int16_t>(lower[axis]));
-    put(map, kUpper + 2 * axis, static_cast<std::int16_t>(upper[axis]));
+    const int most = 1 << (width - 1);
+    if (lower[axis] < -most || lower[axis] >= most || upper[axis] < -most || upper[axis] >= most)
+      return CUDA_ERROR_INVALID_VALUE;
+    first |= (lower[axis] & (2 * most - 1)) << width * axis;
+    last |= (upper[axis] & (2 * most - 1)) << width * axis;
   }
-  put(map, kChannels, static_cast<std::uint16_t>(channels));
+  map[kChannels] = static_cast<unsigned char>(channels - 1);
   put(map, kPixels, static_cast<std::uint16_t>(pixels));
+  put(map, kLower, static_cast<std::uint16_t>(first));
+  put(map, kUpper, static_cast<std::uint16_t>(last));
   return CUDA_SUCCESS;
 }
 }  // namespace
