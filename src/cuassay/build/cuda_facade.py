@@ -67,6 +67,9 @@ def _getter(name: str) -> Any:
     return getattr(torch.Tensor, name).__get__  # how a property arrives in a function mode
 
 
+_types: Any = torch._tensor  # torch declares no types of what names them for other libraries
+
+
 def _array_interface(tensor: torch.Tensor) -> dict[str, object]:
     with torch._C.DisableTorchFunction():
         if tensor.requires_grad:
@@ -75,7 +78,7 @@ def _array_interface(tensor: torch.Tensor) -> dict[str, object]:
         steps = None if tensor.is_contiguous() else tuple(one * size for one in tensor.stride())
         place = tensor.data_ptr() if tensor.numel() else 0
         return {
-            "typestr": torch._tensor._dtype_to_typestr(tensor.dtype), "strides": steps,
+            "typestr": _types._dtype_to_typestr(tensor.dtype), "strides": steps,
             "shape": tuple(tensor.shape), "data": (place, False), "version": 2,
         }  # fmt: skip
 

@@ -141,8 +141,11 @@ class Describer:
         """Return a finding about mbarriers, copies in flight or clusters (asynchronous.py)."""
         accesses = self._both(one)
         name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
-        if one.kind == L.K_SAME_VALUE and not self._is_one_copy(one):
-            one = dataclasses.replace(one, kind=L.K_IN_FLIGHT)
+        if one.kind == L.K_SAME_VALUE:
+            sites = one.other_site, self._memory_site(one.site)
+            copies = all(isa.is_waited_copy(self._instruction(each)) for each in sites)
+            if not (copies and self._is_one_statement(*sites)):
+                one = dataclasses.replace(one, kind=L.K_IN_FLIGHT)
         kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
         if one.kind == L.K_IN_FLIGHT and one.other_site != _NOBODY:
             started = self._instruction(one.other_site)
@@ -287,12 +290,6 @@ class Describer:
             "copy is among them, or was committed after the wait, or not at all",
             (access,),
         )
-
-    def _is_one_copy(self, one: Record) -> bool:
-        """Whether both accesses of a record are copies by cp.async of one statement."""
-        sites = one.other_site, self._memory_site(one.site)
-        copies = all(isa.is_waited_copy(self._instruction(each)) for each in sites)
-        return copies and self._is_one_statement(*sites)
 
     def _is_one_statement(self, site: int, other: int) -> bool:
         """Whether two stores are one of the source: a compiler unrolls loops and splits vectors."""

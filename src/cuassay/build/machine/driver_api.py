@@ -404,7 +404,7 @@ def enable(launcher: MachineLauncher, *, arch: int, multiprocessors: int) -> Non
     if _loaded:
         return
     try:
-        bound = {
+        bound: dict[str, Any] = {
             name: importlib.import_module(f"cuda.bindings._internal.{name}")
             for name in ("driver", "nvrtc", "nvjitlink")
         }

@@ -43,7 +43,7 @@ def test_an_array_is_passed_by_its_address() -> None:
     assert cupy_kernels._argument(array) == struct.pack("<Q", x.data_ptr())
     assert (array.shape, array.size, array.ndim, array.dtype) == ((2, 3), 6, 2, np.float32)
     assert array.reshape(3, 2).shape == (3, 2)
-    assert torch.equal(torch.from_dlpack(array), x)
+    assert torch.equal(torch.utils.dlpack.from_dlpack(array), x)
     with pytest.raises(TypeError, match="Unsupported type"):
         cupy_kernels._argument(x)  # CuPy takes no tensors either
 

@@ -23,6 +23,8 @@ from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.memory.guard_allocator import CudaAllocator
 from cuassay.sandbox.guest.memory.guard_zones import GuardedBlock, ZoneLedger
 
+_COMPILED: Any = torch._C._dynamo.guards  # what code that torch compiles takes memory of
+
 
 @pytest.fixture
 def around() -> Iterator[Around]:
@@ -174,7 +176,7 @@ def test_a_compiled_function_is_compiled_between_guards_and_what_it_takes_is_gua
     call = torch.compile(lambda x: torch.empty_like(x).copy_(x) + 1, backend=backend)
     with around.call():
         made = [call(torch.ones(4)) for _ in range(2)][-1]
-        taken = torch._C._dynamo.guards._empty_strided_cpu((2, 3), (3, 1), torch.float32)
+        taken = _COMPILED._empty_strided_cpu((2, 3), (3, 1), torch.float32)
     assert made.tolist() == [2.0] * 4
     assert len(compiled) == 1
     write(taken, 24, 5)
@@ -182,10 +184,10 @@ def test_a_compiled_function_is_compiled_between_guards_and_what_it_takes_is_gua
 
 
 def test_compiled_code_has_plain_memory_again_afterwards() -> None:
-    before = torch._C._dynamo.guards._empty_strided_cpu
+    before = _COMPILED._empty_strided_cpu
     with guards.in_process(Mode.GUARDED, CPU):
-        assert torch._C._dynamo.guards._empty_strided_cpu is not before
-    assert torch._C._dynamo.guards._empty_strided_cpu is before
+        assert _COMPILED._empty_strided_cpu is not before
+    assert _COMPILED._empty_strided_cpu is before
 
 
 def test_guards_surround_the_candidate_of_a_process_that_has_them() -> None:
