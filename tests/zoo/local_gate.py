@@ -55,6 +55,7 @@ class InProcess(Closing):
     started = 0  # processes
     walls: Mapping[str, str] = MappingProxyType({})  # none: this process is the judge
     fresh = False  # whatever is asked for: one process runs everything
+    is_quiet = True  # nothing is begun ahead
 
     def __init__(
         self,
