@@ -16,7 +16,7 @@ from cuassay.oracle.lift.run import lift, run_as_written
 X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4).to(torch.bfloat16)
 
 
-@torch.library.custom_op("cuassay_test::twice", mutates_args=())
+@torch.library.custom_op("cuassay_lift_test::twice", mutates_args=())
 def twice(x: Tensor) -> Tensor:
     return x * 2
 
@@ -90,7 +90,7 @@ class _ThroughNumpy(torch.autograd.Function):
         (to_array, "Tensor.__array__"),
         (raw_pointer, "Tensor.data_ptr"),
         (raw_storage, "Tensor.untyped_storage"),
-        (custom_operator, "cuassay_test.twice.default"),
+        (custom_operator, "cuassay_lift_test.twice.default"),
         (sparse, "aten._to_sparse.default"),
         (quantised, "aten.quantize_per_tensor.default"),
         (fused_attention, "aten._scaled_dot_product_flash_attention_for_cpu.default"),
