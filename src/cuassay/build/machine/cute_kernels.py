@@ -19,15 +19,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from cuassay.build.cuda.tile_maps import hardware_map, machine_bytes
 from cuassay.build.machine.triton_kernels import TritonLaunch
 from cuassay.build.recording.library_launches import launch_of
-from cuassay.build.recording.library_maps import machine_form
+from cuassay.build.recording.library_maps import encode_map, map_arguments
 from cuassay.errors import MissingToolError
 
 _PATCHED = "__cuassay_ptx__"
 _FAILED = 719  # cudaErrorLaunchFailure
-_MAP_BYTES = 128
 _SHARED_LIMIT = 232448  # bytes that a block may ask for
 _PLACE, _INT, _WORD = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint64
 # What the host code calls, by how it calls it; all return a cudaError_t.
@@ -96,12 +94,7 @@ class _Runtime:
         return 0
 
     def _cuTensorMapEncodeTiled(self, place: int, *words: int) -> int:
-        made = machine_form((place, *words))
-        known = isinstance(made, bytes)
-        raw = made if isinstance(made, bytes) else len(self.maps).to_bytes(_MAP_BYTES, "little")
-        ctypes.memmove(place, raw, _MAP_BYTES)
-        self.maps[raw] = "" if known else str(made)
-        return 0
+        return encode_map(self.maps, (place, *words))
 
     def _cudaSetDevice(self, _device: int) -> int:
         return 0
@@ -121,15 +114,10 @@ class _Runtime:
             assert found is not None
             ptx, name = self.kernels[kernel - 1]
             declared = parse(ptx).functions[name].params
-            given = found.arguments([size_of(one.type) * one.count for one in declared])
-            for index, (one, data) in enumerate(zip(declared, given, strict=True)):
-                if data in self.maps:
-                    if self.maps[data]:
-                        raise MissingToolError(self.maps[data])
-                    continue
-                encoded = hardware_map(data) if one.align >= 64 else None
-                if encoded is not None:
-                    given[index] = machine_bytes(encoded)
+            sizes = [size_of(one.type) * one.count for one in declared]
+            given = map_arguments(
+                self.maps, found.arguments(sizes), [one.align for one in declared]
+            )
             self.launch(
                 ptx, name, grid=found.grid, block=found.block, shared_bytes=found.shared_bytes,
                 cluster=found.cluster, arguments=given, tensors=(), assumes="",

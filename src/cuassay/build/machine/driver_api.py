@@ -25,17 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from cuassay.build.cuda.tile_maps import hardware_map, machine_bytes
 from cuassay.build.machine.host_memory import HostMemory
 from cuassay.build.machine.launch import MachineLauncher
 from cuassay.build.recording.library_launches import launch_of
-from cuassay.build.recording.library_maps import machine_form
+from cuassay.build.recording.library_maps import encode_map, map_arguments
 from cuassay.build.recording.slots import redirect
 from cuassay.build.sources import with_own_lines
 from cuassay.errors import MissingToolError
 
 _INVALID_VALUE, _NOT_FOUND, _FAILED, _NOT_SUPPORTED = 1, 500, 719, 801  # CUresult
-_VERSION, _CONTEXT, _ALIGNMENT, _MAP_BYTES = 13000, 1, 256, 128
+_VERSION, _CONTEXT, _ALIGNMENT = 13000, 1, 256
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _LOW = (1 << 32) - 1
 _WORD, _INT = ctypes.c_uint64, ctypes.c_int
@@ -325,12 +324,7 @@ class _Modules:
         return 0
 
     def cuTensorMapEncodeTiled(self, place: int, *words: int) -> int:
-        made = machine_form((place, *words))
-        known = isinstance(made, bytes)
-        raw = made if isinstance(made, bytes) else len(self._maps).to_bytes(_MAP_BYTES, "little")
-        ctypes.memmove(place, raw, _MAP_BYTES)
-        self._maps[raw] = "" if known else str(made)
-        return 0
+        return encode_map(self._maps, (place, *words))
 
     def cuLaunchKernel(self, *words: int) -> int:
         return self._launch("cuLaunchKernel", words[:11])
@@ -353,14 +347,8 @@ class _Modules:
         if asked.shared_bytes > max(self._dynamic_bytes.get(asked.function, 0), DEFAULT_SHARED):
             return _INVALID_VALUE  # nobody asked for that much
         parameters = self._parameters(asked.function)
-        given = asked.arguments([size for size, _ in parameters])
-        for index, (data, (_, alignment)) in enumerate(zip(given, parameters, strict=True)):
-            if why := self._maps.get(data):
-                raise MissingToolError(why)
-            is_map = alignment >= 64 and data not in self._maps
-            encoded = hardware_map(data) if is_map else None
-            if encoded is not None:
-                given[index] = machine_bytes(encoded)
+        sizes, alignments = zip(*parameters, strict=True) if parameters else ((), ())
+        given = map_arguments(self._maps, asked.arguments(sizes), alignments)
         self.memory.held.provide(self.launcher.arena)
         module, kernel = self._kernels[asked.function - 1]
         self.launcher(

@@ -42,10 +42,3 @@ class HostMemory:
                 flags[base - start : base - start + nbytes] = True
                 return
         arena.mark_bytes(base, nbytes)
-
-    def range_of(self, address: int) -> tuple[int, int] | None:
-        """Return the address and bytes of the allocation that an address lies in."""
-        for base, (data, _) in self._held.items():
-            if base <= address < base + data.nbytes:
-                return base, data.nbytes
-        return None

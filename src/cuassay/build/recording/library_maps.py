@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cuassay.build.cuda.driver import ELEMENT_NUMBERS
-from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
+from cuassay.build.cuda.tile_maps import Encoded, hardware_map, machine_bytes
 from cuassay.build.recording.slots import redirect
 from cuassay.errors import CuassayError, MissingToolError
 
@@ -109,6 +109,38 @@ def machine_form(words: Sequence[int]) -> bytes | str:
         )  # fmt: skip
     except CuassayError as error:
         return f"a tensor map that the PTX machine does not know: {error}"
+
+
+def encode_map(known: dict[bytes, str], words: Sequence[int]) -> int:
+    """Write a map where cuTensorMapEncodeTiled is told to, in the machine's form; return 0.
+
+    One that the machine does not know has bytes of its own. `known` keeps by a map's bytes why it
+    is not known, "" where it is.
+    """
+    made = machine_form(words)
+    raw = made if isinstance(made, bytes) else len(known).to_bytes(_BYTES, "little")
+    ctypes.memmove(words[0], raw, _BYTES)
+    known[raw] = "" if isinstance(made, bytes) else made
+    return 0
+
+
+def map_arguments(
+    known: dict[bytes, str], arguments: Sequence[bytes], alignments: Sequence[int]
+) -> list[bytes]:
+    """Return a launch's arguments with the maps that hardware's form tells in the machine's.
+
+    Those in `known`, of `encode_map`, are in it. Raises MissingToolError for one that the machine
+    does not know.
+    """
+    made = list(arguments)
+    for index, (data, alignment) in enumerate(zip(arguments, alignments, strict=True)):
+        if why := known.get(data):
+            raise MissingToolError(why)
+        is_other = alignment >= _ALIGNMENT and data not in known
+        encoded = hardware_map(data) if is_other else None
+        if encoded is not None:
+            made[index] = machine_bytes(encoded)
+    return made
 
 
 def _numbers(address: int, count: int, size: int) -> tuple[int, ...]:

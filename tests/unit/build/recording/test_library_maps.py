@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
-from cuassay.build.recording.library_maps import in_machine_form, machine_form, watch_maps
+from cuassay.build.recording.library_maps import (
+    encode_map,
+    in_machine_form,
+    machine_form,
+    map_arguments,
+    watch_maps,
+)
 from cuassay.errors import MissingToolError
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
@@ -129,3 +135,22 @@ def test_elements_of_4_and_6_bits_are_known(number: int, element: str, line: int
         steps=(1, 1),
     )  # fmt: skip
     assert machine_form(words) == machine_bytes(made)
+
+
+def _encoded(known: dict[bytes, str], interleave: int) -> bytes:
+    place = (ctypes.c_uint8 * 128)()
+    sizes, strides = (ctypes.c_uint64 * 2)(64, 16), (ctypes.c_uint64 * 1)(128)
+    box, steps = (ctypes.c_uint32 * 2)(64, 8), (ctypes.c_uint32 * 2)(1, 1)
+    at = [ctypes.addressof(one) for one in (sizes, strides, box, steps)]
+    words = (ctypes.addressof(place), _F16, 2, 4096, *at, interleave, 3, 0, 0)
+    assert encode_map(known, words) == 0
+    return bytes(place)
+
+
+def test_arguments_of_a_launch_keep_the_maps_that_were_encoded_here() -> None:
+    known: dict[bytes, str] = {}
+    given = [_encoded(known, 0), struct.pack("<Q", 7), bytes(128)]
+    assert map_arguments(known, given, [64, 8, 64]) == given
+    given[2] = _encoded(known, 1)
+    with pytest.raises(MissingToolError, match="interleave 1"):
+        map_arguments(known, given, [64, 8, 64])
