@@ -23,13 +23,7 @@ from cuassay.build.sources import (
 )
 from cuassay.build.unavailable import went_without
 from cuassay.errors import BuildError, CuassayError, MissingToolError, suggestion
-from cuassay.model.candidate import (
-    Candidate,
-    speaks_of_cupy,
-    speaks_of_cute,
-    speaks_of_driver,
-    speaks_of_triton,
-)
+from cuassay.model.candidate import Candidate, speaks_of_ptx, speaks_of_triton
 from cuassay.model.device import Device
 from cuassay.model.ranks import other_way
 
@@ -135,8 +129,7 @@ _KERNELS = ("JITFunction", "GluonJITFunction", "InterpretedFunction", "Autotuner
 
 def speaks_of_a_gpu(text: str) -> bool:
     """Return whether the facade is wanted; torch.compile does not trace through it."""
-    speaks = (speaks_of_triton, speaks_of_cute, speaks_of_driver, speaks_of_cupy)
-    if any(names(text) for names in speaks):
+    if speaks_of_ptx(text):
         return True
     names_one = "cuda" in text or "_scaled_mm" in text  # products that torch has on GPUs alone
     return names_one and "torch.compile" not in text

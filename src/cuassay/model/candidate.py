@@ -54,6 +54,12 @@ def speaks_of_cupy(text: str) -> bool:
     return _CUPY in text
 
 
+def speaks_of_ptx(text: str) -> bool:
+    """Whether a Python source may launch kernels that become PTX without a GPU."""
+    speaks = (speaks_of_triton, speaks_of_cute, speaks_of_driver, speaks_of_cupy)
+    return any(names(text) for names in speaks)
+
+
 class Language(enum.StrEnum):
     """How a candidate is turned into a callable."""
 
@@ -203,10 +209,8 @@ class Candidate:
     @property
     def launches_ptx(self) -> bool:
         """Whether a Python candidate's kernels become PTX without a GPU, by the machine's ways."""
-        speaks = (speaks_of_triton, speaks_of_cute, speaks_of_driver, speaks_of_cupy)
-        return self.language is Language.PYTHON and any(
-            names(source.text) for source in self.sources for names in speaks
-        )
+        python = self.language is Language.PYTHON
+        return python and any(speaks_of_ptx(source.text) for source in self.sources)
 
     @property
     def computes_in_torch(self) -> bool:
