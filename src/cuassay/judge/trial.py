@@ -105,7 +105,8 @@ class JudgeTrial:
     def scenario_s(self, scenario: Scenario) -> float:
         """Return the seconds that a scenario and its judgment take, by count.
 
-        A call on tensors without memory computes nothing.
+        A call on tensors without memory computes nothing. Of calls at once nearly all answers are
+        held against one run of the reference as written.
         """
         bare = {step.case for step in scenario.steps if isinstance(step, Outline)}
         cases = [case for place, case in enumerate(scenario.cases) if place not in bare]
@@ -115,6 +116,8 @@ class JudgeTrial:
         else:
             runs_s = [self.memory.room.run_s(self.problem, case) for case in cases]
         calls = sum(isinstance(step, _CALLS) for step in scenario.steps)
+        if scenario.at_once:
+            return sum(runs_s)
         return _JUDGED_RUNS * sum(runs_s) + calls * max(runs_s, default=0.0)
 
     def runs_within(self, case: Case) -> int | None:

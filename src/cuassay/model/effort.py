@@ -58,7 +58,8 @@ class Effort:
     parted_length = _Row(97, 193, 509)  # of a sum that is cut in parts
     relation_seeds = _Row(2, 3, 4)  # on which the reference confirms a relation
 
-    each_size_s = _Row(0.0, 16.0, 60.0)  # of processor time, for all sizes of an axis in turn
+    each_size = _Row(0, 4096, 1 << 14)  # sizes of an axis in turn, from the least one on
+    each_size_s = _Row(0.0, 24.0, 90.0)  # of processor time, for those of all axes
 
     # Large sizes. The judged elements are those that a truth is made of: slices with what all of
     # them need (a weight), or a call that has no slices. A tensor goes beyond the last ones.

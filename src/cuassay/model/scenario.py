@@ -223,6 +223,8 @@ class Scenario:
 
     `relation` ties the answers to the cases together, where that is what is judged. `mode` is
     how its process was started; with `busy` another process keeps the GPU busy meanwhile.
+    With `at_once` it makes a slot, calls and reads, each under names of its own, again and again: a
+    process apart is asked for all of it without a wait in between.
     """
 
     label: str
@@ -233,6 +235,7 @@ class Scenario:
     relation: Relation | None = None
     mode: Mode = Mode.PLAIN
     busy: bool = False
+    at_once: bool = False
 
     @property
     def is_concurrent(self) -> bool:

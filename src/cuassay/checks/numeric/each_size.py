@@ -30,44 +30,53 @@ _ROUNDING = 1 / 32  # of the whole: what is further from the reference is no rou
 
 
 def each_size(trial: Trial) -> Iterator[Scenario]:
-    """Yield calls at all sizes of each axis that declares its bounds, from the least one on.
+    """Yield calls at the first sizes of each axis that declares its bounds, from the least one on.
 
-    The axes take turns until the judge has spent the processor time of the profile, or twice as
-    long has gone by, where the calls are what takes long. Lines are noted in the first call of a
-    scenario: planned cases are on both sides of every size that the sources name.
+    The axis that has come least far is next. Before all are called it ends where the judge has
+    spent the processor time of the profile, or where calls are what takes long: after twice that
+    time on a machine that nobody else uses. How busy it is, planning shows, which waits for nothing
+    but a processor. Lines are noted in the first call of a scenario: planned cases are on both
+    sides of every size that the sources name.
     """
-    limit_s, small = trial.effort.each_size_s, trial.cases("small")
-    if not limit_s or not small:
+    most, limit_s, small = trial.effort.each_size, trial.effort.each_size_s, trial.cases("small")
+    if not most or not small:
         return
     going = {
-        axis.name: _cases(trial, small[0], axis)
+        axis.name: islice(_cases(trial, small[0], axis), most)
         for axis in trial.problem.var_axes()
         if axis.declared and not axis.derived and not axis.sizes
     }
-    counts = dict.fromkeys(going, _AT_ONCE)
-    end_s, last_s = time.process_time() + limit_s, time.monotonic() + _PATIENCE * limit_s
+    counts, reached = dict.fromkeys(going, _AT_ONCE), dict.fromkeys(going, 0)
+    began_s, began_used_s = time.monotonic(), time.process_time()
+    planned_s = planned_used_s = 0.0
     while going:
-        for name, cases in tuple(going.items()):
-            some = tuple(islice(cases, counts[name]))
-            if not some or time.process_time() > end_s or time.monotonic() > last_s:
-                del going[name]
-                continue
-            first, last = (one.axes[name] for one in (some[0], some[-1]))
-            label = f"each {name} from {first} to {last}, others small"
-            # The next result of the same name takes the place of one: none has to be let go.
-            steps = [
-                step
-                for number in range(len(some))
-                for step in (
-                    Allocate(slot="a", case=number),
-                    Call(slot="a", result="r", noted=number == 0),
-                    ReadResult(result="r"),
-                )
-            ]
-            begun_s = time.monotonic()
-            yield Scenario(label=label, cases=some, steps=tuple(steps))
-            if time.monotonic() - begun_s < _SHORT_S:
-                counts[name] = min(2 * counts[name], _MOST_AT_ONCE)
+        name = min(going, key=reached.__getitem__)
+        asked_s, asked_used_s = time.monotonic(), time.process_time()
+        some = tuple(islice(going[name], counts[name]))
+        planned_s += time.monotonic() - asked_s
+        planned_used_s += time.process_time() - asked_used_s
+        busy = max(1.0, planned_s / max(planned_used_s, 1e-6))
+        gone_s, used_s = time.monotonic() - began_s, time.process_time() - began_used_s
+        if used_s > limit_s or gone_s > _PATIENCE * limit_s * busy:
+            return
+        if not some:
+            del going[name]
+            continue
+        first, reached[name] = (one.axes[name] for one in (some[0], some[-1]))
+        label = f"each {name} from {first} to {reached[name]}, others small"
+        steps = [
+            step
+            for number in range(len(some))
+            for step in (
+                Allocate(slot=f"a{number}", case=number),
+                Call(slot=f"a{number}", result=f"r{number}", noted=number == 0),
+                ReadResult(result=f"r{number}"),
+            )
+        ]
+        begun_s = time.monotonic()
+        yield Scenario(label=label, cases=some, steps=tuple(steps), at_once=True)
+        if time.monotonic() - begun_s < _SHORT_S:
+            counts[name] = min(2 * counts[name], _MOST_AT_ONCE)
 
 
 def _cases(trial: Trial, small: Case, axis: VarAxis) -> Iterator[Case]:

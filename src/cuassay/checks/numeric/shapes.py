@@ -27,7 +27,7 @@ class Shp001(Check):
         primes, tile sizes plus and minus one and minus two, one size for all axes, and 0 where the
         domain includes it, for every var axis, together and one at a time. Then beside numbers that
         the candidate's sources compare sizes with: each by itself, and those of two axes at once.
-        At `standard` then at each size of an axis in turn, the others small, from the least one on.
+        At `standard` then at the first 4,096 sizes of each axis in turn, the others small.
 
     Why it matters
         A kernel written for seven benchmark lengths may bake in strides, tile counts or a
@@ -54,7 +54,7 @@ class Shp001(Check):
         "shapes: only the sizes of its workloads" unless the problem declares other bounds.
 
     Options
-        --profile sets how many sizes are tried, and how long each is in turn: 0, 16 or 60 s;
+        --profile sets how many sizes are tried, and how many in turn: 0, 4,096 or 16,384;
         --require shapes makes the condition binding.
     """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from cuassay.build.sources import write_sources
@@ -161,6 +162,7 @@ class Apart(Closing):
                 end = await execution.run(inputs, None)
             finally:
                 execution.close()
+            too_late = execution.is_too_late(end)
             text = execution.text if not execution.healthy else worker.take_output()
             if self._keep is not None and bare and execution.healthy:
                 kept_kernels.take(worker.folder, self._keep)
@@ -170,6 +172,9 @@ class Apart(Closing):
             self.unloadable = self.unloadable or isinstance(error, NotLoadedError)
             await self._end()
             raise
+        if too_late:
+            one_by_one = replace(scenario, at_once=False)
+            return await self.execute(one_by_one, inputs, fresh=fresh, parts=parts)
         result = ScenarioResult(records=tuple(execution.records), termination=end, output_text=text)
         return Ran(result, execution.tensors, execution.reached)
 

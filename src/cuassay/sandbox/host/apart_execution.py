@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -28,7 +30,15 @@ from cuassay.model.scenario import (
     Scenario,
 )
 from cuassay.model.steps import CallOften, Mode, ReadState
-from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
+from cuassay.model.trace import (
+    Exited,
+    Killed,
+    ResultItem,
+    StepDone,
+    StepRaised,
+    StepRecord,
+    Termination,
+)
 from cuassay.sandbox.guest.callers.timing import spans
 from cuassay.sandbox.guest.items import DTYPES, digest, host_memory, with_overlaps
 from cuassay.sandbox.guest.memory.placement import byte_of
@@ -36,6 +46,7 @@ from cuassay.sandbox.guest.observe.state_snapshot import TEXT_MOST, differences
 from cuassay.sandbox.host.apart_memory import (
     Described,
     SharedArguments,
+    bytes_of_arguments,
     raised_in,
     read_described,
     read_texts,
@@ -45,6 +56,7 @@ from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import ROOT, STATE
 from cuassay.sandbox.host.parts import Parts
 from cuassay.sandbox.host.segments import Segments
+from cuassay.sandbox.host.unnamed import make_memory
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
 from cuassay.sandbox.processes import holding
@@ -85,6 +97,13 @@ class ApartExecution(Execution):
         self._shared: dict[str, SharedArguments] = {}
         self._results: dict[str, tuple[Described, ...]] = {}
         self._called = False
+        # What was asked for at once: what arguments lie in, and the replies that are to come.
+        self._asks_ahead = (
+            scenario.at_once and candidate.convention is Convention.RETURNS and not problem.updated
+        )
+        self._laid: dict[str, SharedArguments] = {}
+        self._nonce, self._coming, self._early = "", 0, deque[dict[str, Any]]()
+        self._segment: int | None = None
         # Of a call whose result nobody reads no line counts as judged.
         reads = (step for step in scenario.steps if isinstance(step, ReadResult))
         self._read_later = {step.result for step in reads}
@@ -92,11 +111,52 @@ class ApartExecution(Execution):
     def _beginning(self) -> dict[str, Any]:
         return {"do": "begin"}
 
+    def is_too_late(self, end: Termination) -> bool:
+        """Whether results of calls that were asked for ahead were gone before they were read.
+
+        The process may have ended meanwhile, or a later call may have written where one lay.
+        """
+        found = [one for of in self._results.values() for one in of if one.at and one.span]
+        places = sorted((one.at, one.at + one.span) for one in found)
+        written = any(here[1] > after[0] for here, after in pairwise(places))
+        return self._asks_ahead and (written or isinstance(end, Exited | Killed))
+
+    async def _ask(self, message: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
+        if not self._coming:
+            return await super()._ask(message, fds)
+        self._coming -= 1
+        if self._early:
+            return self._early.popleft()
+        return await self._reply_to(self._nonce, more=self._coming > 0)
+
+    async def _ask_ahead(self, inputs: MakeInputs) -> None:
+        """Lay all arguments into one segment, and ask for all calls without a wait in between."""
+        each = [
+            (step.slot, dict(inputs(self._scenario.cases[step.case])))
+            for step in self._scenario.steps
+            if isinstance(step, Allocate)
+        ]
+        sizes = [bytes_of_arguments(values) for _, values in each]
+        segment = self._segment = make_memory(max(sum(sizes), 1))
+        for (slot, values), at in zip(each, accumulate(sizes, initial=0), strict=False):
+            self._laid[slot] = SharedArguments(values, [], fd=segment, at=at)
+        requests: list[dict[str, Any]] = []
+        for step in self._scenario.steps:
+            if isinstance(step, Allocate):
+                requests.append(_place(step.slot, self._laid[step.slot]) | {"size": sum(sizes)})
+            elif isinstance(step, Call):
+                requests.append(self._call_request(step, []))
+        self._nonce = self._worker.post({"do": "each", "each": requests}, (segment,))
+        self._coming = len(requests)
+
     async def _step(  # noqa: C901, PLR0911, PLR0912  # a line a step
         self, inputs: MakeInputs, answers: object
     ) -> StepRecord:
         step = self._scenario.steps[self._index]
         done = StepDone(index=self._index)
+        if self._asks_ahead and not self._index:
+            with self._parts.part("Call"):
+                await self._ask_ahead(inputs)
         with self._parts.part(type(step).__name__):
             match step:
                 case Allocate(slot=slot, case=case, read_only=read_only):
@@ -161,6 +221,9 @@ class ApartExecution(Execution):
     ) -> StepRecord:
         if slot in self._shared:
             self._shared.pop(slot).close()
+        if slot in self._laid:
+            held = self._shared[slot] = self._laid.pop(slot)
+            return self._placed(held, await self._ask({}))
         values = dict(inputs(case))
         outputs = []
         if self._candidate.convention is Convention.DESTINATION:
@@ -170,7 +233,7 @@ class ApartExecution(Execution):
                 values[spec.name] = filled.view(dtype).reshape(shape)
                 outputs.append(spec.name)
         held = self._shared[slot] = SharedArguments(values, outputs, self._problem.updated)
-        place = {"do": "place", "slot": slot, "layout": held.layout, "size": held.size}
+        place = _place(slot, held)
         if read_only:  # by a descriptor that no mapping can be written through
             shown = os.open(f"/proc/self/fd/{held.fd}", os.O_RDONLY | os.O_CLOEXEC)
             pairs = zip(values, held.layout, strict=True)
@@ -181,6 +244,9 @@ class ApartExecution(Execution):
                 os.close(shown)
         else:
             reply = await self._ask(place, (held.fd,))
+        return self._placed(held, reply)
+
+    def _placed(self, held: SharedArguments, reply: Mapping[str, Any]) -> StepRecord:
         raised = raised_in(reply, self._index)
         if raised is not None:
             return raised
@@ -196,25 +262,11 @@ class ApartExecution(Execution):
         if isinstance(held, StepRaised):
             return held
         self._results.pop(step.result, None)
-        message: dict[str, Any] = {
-            "do": "call",
-            "slot": step.slot,
-            "result": step.result,
-            "outputs": held.outputs,
-            "before": before,
-            "part": step.exchange.told if isinstance(step.exchange, Exchange | Spoiled) else None,
-            "follow": step.noted and step.result in self._read_later and step.exchange is None,
-            "later_s": _LATER_S if self._called else 0.0,
-            "pace_s": _PACE_S if self._called else 0.0,
-        }
-        self._called = True
+        message = self._call_request(step, held.outputs) | {"before": before}
         rewritten = held.restore()
-        byte = byte_of(step.poison)
-        if self._scenario.mode is not Mode.APART and byte is not None:
-            message["fill"] = byte
-            if held.outputs:
-                held.fill_outputs(byte)
-                rewritten = True
+        if "fill" in message and held.outputs:
+            held.fill_outputs(message["fill"])
+            rewritten = True
         if rewritten:
             raised = await self._told(held.forth(step.slot))
             if raised is not None:
@@ -251,6 +303,24 @@ class ApartExecution(Execution):
         self._check_items(record)
         self._results[step.result] = tuple(described)
         return record
+
+    def _call_request(self, step: Call, outputs: list[str]) -> dict[str, Any]:
+        message: dict[str, Any] = {
+            "do": "call",
+            "slot": step.slot,
+            "result": step.result,
+            "outputs": outputs,
+            "before": 0,
+            "part": step.exchange.told if isinstance(step.exchange, Exchange | Spoiled) else None,
+            "follow": step.noted and step.result in self._read_later and step.exchange is None,
+            "later_s": _LATER_S if self._called else 0.0,
+            "pace_s": _PACE_S if self._called else 0.0,
+        }
+        self._called = True
+        byte = byte_of(step.poison)
+        if self._scenario.mode is not Mode.APART and byte is not None:
+            message["fill"] = byte
+        return message
 
     async def _call_often(self, step: CallOften) -> StepRecord:
         found: list[Holding] = []
@@ -309,6 +379,9 @@ class ApartExecution(Execution):
             base = len(self.tensors)
             self.tensors += seen
             return renumbered(plausible, base)
+        while len(self._early) < self._coming:  # nothing else may be asked for before
+            more = len(self._early) + 1 < self._coming
+            self._early.append(await self._reply_to(self._nonce, more=more))
         which = [one.number for one in described if one.item.kind == "tensor"]
         return await self._fetch(plausible, {"do": "write", "result": result, "which": which})
 
@@ -389,4 +462,10 @@ class ApartExecution(Execution):
         """Close what was shared with the process."""
         for held in self._shared.values():
             held.close()
+        if self._segment is not None:
+            os.close(self._segment)
         super().close()
+
+
+def _place(slot: str, held: SharedArguments) -> dict[str, Any]:
+    return {"do": "place", "slot": slot, "layout": held.layout, "size": held.size}

@@ -30,9 +30,10 @@ _SPREAD = 4  # a result may span this many times the bytes it has, and is read a
 
 
 class SharedArguments:
-    """One segment of memory that holds the arguments of a call, in the function's order.
+    """Memory that holds the arguments of a call, in the function's order.
 
-    `updated` are those that every call changes.
+    `updated` are those that every call changes. It is a segment of its own, or lies `at` an offset
+    of the segment behind `fd`, which somebody else closes; see `bytes_of_arguments`.
     """
 
     def __init__(
@@ -40,6 +41,9 @@ class SharedArguments:
         values: Mapping[str, torch.Tensor | Scalar],
         outputs: list[str],
         updated: Sequence[str] = (),
+        *,
+        fd: int | None = None,
+        at: int = 0,
     ) -> None:
         tensors = {
             name: value.detach().cpu().contiguous()
@@ -55,11 +59,11 @@ class SharedArguments:
         }
         self._like = {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
         self._places = {
-            name: (offset, tensor.nbytes)
+            name: (at + offset, tensor.nbytes)
             for (name, tensor), offset in zip(tensors.items(), offsets, strict=True)
         }
         self._before = {name: tensors[name].clone() for name in updated}
-        self.fd = make_memory(self.size)
+        self.fd, self._is_own = (make_memory(self.size), True) if fd is None else (fd, False)
         for name, tensor in tensors.items():
             self._put(name, tensor)
         self.layout = [
@@ -146,8 +150,15 @@ class SharedArguments:
         return found
 
     def close(self) -> None:
-        """Close the judge's descriptor."""
-        os.close(self.fd)
+        """Close the judge's descriptor of a segment of its own."""
+        if self._is_own:
+            os.close(self.fd)
+
+
+def bytes_of_arguments(values: Mapping[str, torch.Tensor | Scalar]) -> int:
+    """Return the bytes that arguments take in a segment."""
+    sizes = [value.nbytes for value in values.values() if isinstance(value, torch.Tensor)]
+    return aligned_offsets(sizes)[1]
 
 
 def _all(

@@ -142,10 +142,13 @@ class WorkerHandle:
         """Send a request and return its reply; see `wait`. Raises GoneError, NurseryError."""
         return await self.wait(self.post(message, fds), limit_s, may_be_idle=may_be_idle)
 
-    async def wait(self, nonce: str, limit_s: float, *, may_be_idle: bool = True) -> dict[str, Any]:
+    async def wait(
+        self, nonce: str, limit_s: float, *, may_be_idle: bool = True, more: bool = False
+    ) -> dict[str, Any]:
         """Return the reply to `nonce`. Raises GoneError, NurseryError.
 
         Unless it `may_be_idle`, a worker is given up after `Limits.idle_s` without the processor.
+        With `more` another reply to the same request follows this one.
         """
         self._ticks, self._idle_watches = -1, 0
         end = time.monotonic() + limit_s
@@ -154,9 +157,10 @@ class WorkerHandle:
             while True:
                 if self._unsent:
                     raise await self._how_it_ended()
-                reply = self._whole_reply(nonce)
+                reply = self._whole_reply(nonce, more=more)
                 if reply is not None:
-                    self._count_files()
+                    if not more:
+                        self._count_files()
                     return reply
                 if self._nursery.has_ended(self._id):
                     self._drain()
@@ -199,7 +203,7 @@ class WorkerHandle:
             raise await self._how_it_ended()
         self._buffer += data
 
-    def _whole_reply(self, nonce: str) -> dict[str, Any] | None:
+    def _whole_reply(self, nonce: str, *, more: bool) -> dict[str, Any] | None:
         if self._hello is not None:  # its reply comes first, and nothing is loaded before it
             hello = self._frame()
             if hello is None:
@@ -216,7 +220,8 @@ class WorkerHandle:
             return None
         if reply.pop("nonce", None) != nonce:
             raise GoneError(Gone.GARBLED, "a reply that does not carry this step's nonce")
-        self._refuse_unasked()
+        if not more:
+            self._refuse_unasked()
         return reply
 
     def _frame(self) -> dict[str, Any] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from typing import Any
 
 import pytest
@@ -41,6 +43,7 @@ def ends_at_347(x: torch.Tensor) -> torch.Tensor:
 def trial(monkeypatch: pytest.MonkeyPatch) -> FakeTrial:
     """A trial at `standard` that no clock ends before all small sizes were called."""
     monkeypatch.setattr(Effort, "each_size_s", 3600.0)
+    monkeypatch.setattr(Effort, "each_size", 500)
     made = row_sum(declared=True)
     made.profile = Profile.STANDARD
     return made
@@ -90,7 +93,7 @@ def test_no_size_up_to_the_last_one_is_left_out(trial: FakeTrial) -> None:
             if scenario.cases[0].axes[name] != scenario.cases[-1].axes[name]
         }
         assert sizes == set(range(min(sizes), max(sizes) + 1))
-        assert max(sizes) > 400
+        assert len(sizes) == 500
     result = ScenarioResult(records=(), termination=Finished(), output_text="")
     said = swept((one, result) for one in scenarios)
     assert said.startswith("each size in turn: ")
@@ -102,3 +105,25 @@ def test_undeclared_bounds_and_quick_have_none() -> None:
     undeclared.profile = Profile.STANDARD
     assert list(each_size(undeclared)) == []
     assert list(each_size(row_sum(declared=True))) == []
+
+
+def test_a_busy_machine_takes_no_size_away(
+    trial: FakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Effort, "each_size_s", 2.0)
+    monkeypatch.setattr(time, "process_time", lambda: time.monotonic() / 1e3)  # others run
+    clock = itertools.count()
+    monkeypatch.setattr(time, "monotonic", lambda: 0.05 * next(clock))
+    assert sum(len(one.cases) for one in each_size(trial)) == 1000
+
+
+def test_calls_that_take_long_end_it(trial: FakeTrial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Effort, "each_size_s", 2.0)
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    called = 0
+    for scenario in each_size(trial):
+        called += len(scenario.cases)
+        now[0] += 0.1 * len(scenario.cases)
+    assert 24 <= called <= 72

@@ -292,23 +292,34 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     held: dict[str, list[tuple[str, Any]]] = {}
     function: Any = None
     device, rested = "cpu", 0
+    waiting: list[dict[str, Any]] = []
+    fds: list[int] = []
+    nonce, several, common = "", False, None  # the memory that arguments of several calls lie in
     if perturb is not None:
         perturb(-4, 0)  # freed blocks stay in the heap: their addresses are used again
         perturb(-1, 2**31 - 1)
     while True:
-        head, ancillary, _, _ = receive(head_size, room)
-        while 0 < len(head) < head_size:
-            head += take(head_size - len(head))
-        if not head:
-            leave(0)
-        left = least(unpack(head)[0], most)
-        body = bytearray()
-        while len(body) < left:
-            body += take(left - len(body))
-        fds = [
-            n for _, kind, data in ancillary if kind == rights for (n,) in numbers.iter_unpack(data)
-        ]
-        request, _ = scan(body.decode(), 0)
+        if not waiting:
+            head, ancillary, _, _ = receive(head_size, room)
+            while 0 < len(head) < head_size:
+                head += take(head_size - len(head))
+            if not head:
+                leave(0)
+            left = least(unpack(head)[0], most)
+            body = bytearray()
+            while len(body) < left:
+                body += take(left - len(body))
+            fds = [
+                n
+                for _, kind, data in ancillary
+                if kind == rights
+                for (n,) in numbers.iter_unpack(data)
+            ]
+            request, _ = scan(body.decode(), 0)
+            nonce, common = request["nonce"], None
+            several = request["do"] == "each"  # requests, each with a reply of its own
+            waiting += request["each"][::-1] if several else [request]
+        request = waiting.pop()
         reply: dict[str, Any] = {"done": True}
         try:
             match request["do"]:
@@ -351,7 +362,8 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         at = shown(None, size, 1, 1, fds[0], 0)  # PROT_READ, MAP_SHARED
                         view = (char * size).from_address(at)
                     else:
-                        view = memory(fds[0], size)
+                        view = common or memory(fds[0], size)
+                        common = view if several else None
                     slot: list[Any] = []
                     both: list[tuple[Any, Any]] = []
                     for entry in request["layout"]:
@@ -537,10 +549,10 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
             except Exception:
                 text = "(the exception's own __str__ raised)"
             reply = {"raised": {"exception": kind_of(error).__name__[:200], "message": text}}
-        for fd in fds:
+        for fd in () if waiting else fds:
             with unless(OSError):
                 close(fd)
-        sent = encode({"nonce": request["nonce"], **reply}).encode()
+        sent = encode({"nonce": nonce, **reply}).encode()
         send(pack(len(sent)) + sent)
 
 

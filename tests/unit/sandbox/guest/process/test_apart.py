@@ -50,7 +50,7 @@ from cuassay.sandbox.guest.items import DTYPES, digest
 from cuassay.sandbox.guest.process import apart
 from cuassay.sandbox.host.apart import Apart, NotLoadedError, can_take
 from cuassay.sandbox.host.apart_memory import SharedArguments, read_described
-from cuassay.sandbox.host.handle import GoneError
+from cuassay.sandbox.host.handle import GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.ran import Ran
 from tests.support import trees
@@ -122,6 +122,69 @@ def test_results_of_every_layout_arrive(
         assert found.shape == expected.shape
         same = expected.resolve_conj().contiguous()
         assert digest([found.detach()]) == digest([same])
+
+
+def at_once(number: int) -> Scenario:
+    """Return a scenario that makes a slot, calls and reads for each of some cases."""
+    steps = [
+        step
+        for case in range(number)
+        for step in (
+            Allocate(slot=f"a{case}", case=case),
+            Call(slot=f"a{case}", result=f"r{case}"),
+            ReadResult(result=f"r{case}"),
+        )
+    ]
+    return dataclasses.replace(scenario(*steps, cases=number), at_once=True)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def run(x): return x + 1",
+        "def run(x): return x.add_(1)",
+        # A read that needs the process, while replies of later calls are on their way
+        "import torch\ndef run(x): return torch.complex(x + 1, x).conj().real",
+        # Each result where the one before lay: asked for one by one then
+        "import torch\nkept = torch.empty(10)\ndef run(x): return torch.add(x, 1, out=kept)",
+    ],
+)
+def test_calls_at_once_return_what_they_return_one_by_one(cpu: Nursery, source: str) -> None:
+    with opened(source, cpu) as apart:
+        for _ in range(2):
+            run = apart.run(at_once(40), values, fresh=False)
+            assert run.result.termination == Finished()
+            assert len(run.result.records) == 120
+            for case in range(40):
+                expected = torch.arange(10.0) + 100 * case + 1
+                assert torch.equal(tensor(run, 3 * case + 2), expected)
+        assert torch.equal(tensor(apart.run(scenario(), values, fresh=False), 2)[:1], torch.ones(1))
+
+
+def test_what_goes_wrong_in_one_of_several_calls_is_said_of_that_one(cpu: Nursery) -> None:
+    source = "def run(x):\n    if x[0] == 500: raise ValueError('five')\n    return x"
+    with opened(source, cpu) as apart:
+        records = apart.run(at_once(8), values, fresh=False).result.records
+        assert [n for n, one in enumerate(records) if isinstance(one, StepRaised)] == [16, 17]
+    ending = "import os\ndef run(x):\n    if x[0] == 500: os._exit(3)\n    return x + 1"
+    with opened(ending, cpu) as apart:
+        run = apart.run(at_once(8), values, fresh=False)
+        assert run.result.termination == Exited(index=16, exit_code=3)
+        assert torch.equal(tensor(run, 14), torch.arange(10.0) + 401)
+
+
+def test_one_wait_serves_many_calls(cpu: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    posted = list[str]()
+    post = WorkerHandle.post
+
+    def counted(self: WorkerHandle, message: dict[str, Any], *given: Any) -> str:
+        posted.append(message["do"])
+        return post(self, message, *given)
+
+    monkeypatch.setattr(WorkerHandle, "post", counted)
+    with opened("def run(x): return x + 1", cpu) as apart:
+        apart.run(at_once(30), values, fresh=False)
+    assert posted == ["hello", "hello", "load", "begin", "each"]
 
 
 def test_many_calls_in_one_process_share_nothing_but_the_candidate(cpu: Nursery) -> None:
