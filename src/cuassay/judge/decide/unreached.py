@@ -56,6 +56,7 @@ _PURE = frozenset((
 ))  # fmt: skip
 _MACHINE = frozenset((*sys.stdlib_module_names, "psutil")) - _PURE
 _MODULES = frozenset(("torch", "numpy", "triton"))  # some of their functions ask, too
+_OF_TENSORS = frozenset(("one", "another", "true", "false", "zeros"))  # as `notes.watch` says it
 _MAKING = ("zeros", "ones", "empty", "full", "tensor", "new_", "arange")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Chosen = ast.IfExp | ast.BoolOp | ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -98,7 +99,8 @@ def _constants(tree: ast.Module, source: SourceFile, reached: Reached) -> Iterat
     """Return expressions that came to one value in all judged calls, the smallest alone.
 
     A mask counts by itself. Another result of tensors, or a number, counts where one of its
-    operands was not the same each time, or where the machine or a setting of the process gave it.
+    operands was not the same each time, or where the machine or a setting of the process gave it;
+    what the process gave and was not the same counts too, since production is another process.
     After them come minima, remainders and their like that came to the same operand each time.
     """
     values = reached.values.get(source.path, {})
@@ -111,7 +113,17 @@ def _constants(tree: ast.Module, source: SourceFile, reached: Reached) -> Iterat
     def look(node: ast.AST) -> Iterator[Unreached]:
         inner = [one for child in ast.iter_child_nodes(node) for one in look(child)]
         yield from inner
-        if inner or not isinstance(node, _COMPUTED) or len(said := held(node)) != 1:
+        if inner or not isinstance(node, _COMPUTED) or not (said := held(node)):
+            return
+        if len(said) > 1:
+            asks = any(isinstance(one, ast.Name) and one.id in machine for one in ast.walk(node))
+            if asks and not said & _OF_TENSORS:
+                yield Unreached(
+                    file=source.path,
+                    line=node.lineno,
+                    last=node.end_lineno or node.lineno,
+                    test=cleaned_text(f"depends on the process: {ast.unparse(node)}", _TEXT + 10),
+                )
             return
         (value,) = said
         if value == "filled":

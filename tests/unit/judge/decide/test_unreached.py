@@ -319,6 +319,21 @@ def test_what_depends_on_time_is_named() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return x * len(os.environ['N'])", ["depends on the process: os.environ['N']"]),
+        ("return x + len(str(rows)) + torch.is_grad_enabled()",
+         ["always True: torch.is_grad_enabled()"]),
+    ],
+)  # fmt: skip
+def test_what_follows_from_the_process_is_named_though_it_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, expected: list[str]
+) -> None:
+    body = f"os.environ.update(N=str(rows))\n    {body}"
+    assert constants(monkeypatch, tmp_path, body, *CALLS) == expected
+
+
 def test_an_expression_that_a_later_call_changes_is_not_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
