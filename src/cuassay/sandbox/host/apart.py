@@ -196,7 +196,7 @@ class Apart(Closing):
                 raise CannotJudgeError(walls.why_not_run(worker.walls))
             if self._keep is not None and (bare or self._device.on_gpu):
                 kept_kernels.lay_out(self._keep, worker.folder)
-            tuner = {}
+            tuner: dict[str, str] = {}
             if self._choices is not None and not bare:
                 kept_kernels.lay_out_choices(self._choices, worker.folder)
                 tuner = {"tuner": str(tuned.__file__), "choices": hello["folder"]}
