@@ -10,6 +10,7 @@ from cuassay.catalog import registry
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.device import CPU
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.verdict import Profile
 
 
@@ -43,6 +44,19 @@ def test_a_check_has_a_part_of_the_time_of_a_trial(budget_s: float | None, check
     )  # fmt: skip
     assert trial.check_s == check_s
     assert trial.for_check(4.0).allowance.allows(4.0 * check_s)
+
+
+def test_calls_at_once_count_one_run_of_the_reference_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trial = _open(7)
+    monkeypatch.setattr(type(trial.memory.room), "run_s", lambda *_: 0.5)
+    cases = trial.cases("small")[:1] * 9
+    steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
+    plain = Scenario(label="one by one", cases=cases, steps=steps)
+    once = dataclasses.replace(plain, at_once=True)
+    assert trial.scenario_s(once) == 4.5
+    assert trial.scenario_s(plain) > 3 * 4.5
 
 
 def test_plans_are_made_once() -> None:

@@ -23,7 +23,7 @@ from cuassay.model.trace import ScenarioResult
 _AT_ONCE, _MOST_AT_ONCE = 24, 192  # calls of a scenario: the first one's, and the longest one's
 _SHORT_S = 1.0  # of a scenario: the next one of its axis has twice as many calls
 _ELEMENTS = 1 << 15  # of inputs and outputs of a call
-_PATIENCE = 2.0
+_PATIENCE = 1.5
 _JUDGED = 2  # answers of a scenario that truth judges, whatever they are
 _ALIKE = 2.0  # times the largest distance of those: of a right answer at another size
 _ROUNDING = 1 / 32  # of the whole: what is further from the reference is no rounding
@@ -33,10 +33,10 @@ def each_size(trial: Trial) -> Iterator[Scenario]:
     """Yield calls at the first sizes of each axis that declares its bounds, from the least one on.
 
     The axis that has come least far is next. Before all are called it ends where the judge has
-    spent the processor time of the profile, or where calls are what takes long: after twice that
-    time on a machine that nobody else uses. How busy it is, planning shows, which waits for nothing
-    but a processor. Lines are noted in the first call of a scenario: planned cases are on both
-    sides of every size that the sources name.
+    spent the processor time of the profile, or where calls are what takes long: after half as much
+    time again on a machine that nobody else uses. How busy it is, planning shows, which waits for
+    nothing but a processor. Lines are noted in the first call of a scenario: planned cases are on
+    both sides of every size that the sources name.
     """
     most, limit_s, small = trial.effort.each_size, trial.effort.each_size_s, trial.cases("small")
     if not most or not small:
