@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -116,10 +116,20 @@ class ApartExecution(Execution):
 
         The process may have ended meanwhile, or a later call may have written where one lay.
         """
-        found = [one for of in self._results.values() for one in of if one.at and one.span]
-        places = sorted((one.at, one.at + one.span) for one in found)
-        written = any(here[1] > after[0] for here, after in pairwise(places))
-        return self._asks_ahead and (written or isinstance(end, Exited | Killed))
+        if not self._asks_ahead:
+            return False
+        reach, owner = 0, ""
+        for at, span, name in sorted(
+            (one.at, one.span, name)
+            for name, of in self._results.items()
+            for one in of
+            if one.at and one.span
+        ):
+            if at < reach and name != owner:
+                return True
+            if at + span > reach:
+                reach, owner = at + span, name
+        return isinstance(end, Exited | Killed)
 
     async def _ask(self, message: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
         if not self._coming:
@@ -137,13 +147,14 @@ class ApartExecution(Execution):
             if isinstance(step, Allocate)
         ]
         sizes = [bytes_of_arguments(values) for _, values in each]
-        segment = self._segment = make_memory(max(sum(sizes), 1))
+        size = max(sum(sizes), 1)
+        segment = self._segment = make_memory(size)
         for (slot, values), at in zip(each, accumulate(sizes, initial=0), strict=False):
             self._laid[slot] = SharedArguments(values, [], fd=segment, at=at)
         requests: list[dict[str, Any]] = []
         for step in self._scenario.steps:
             if isinstance(step, Allocate):
-                requests.append(_place(step.slot, self._laid[step.slot]) | {"size": sum(sizes)})
+                requests.append(_place(step.slot, self._laid[step.slot]) | {"size": size})
             elif isinstance(step, Call):
                 requests.append(self._call_request(step, []))
         self._nonce = self._worker.post({"do": "each", "each": requests}, (segment,))
