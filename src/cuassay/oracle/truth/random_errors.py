@@ -192,7 +192,8 @@ class Noise:
     ) -> None:
         self.roundoff = roundoff
         self.repeats, self.tiny, self.cuts, self.rounds = repeats, tiny, cuts, rounds
-        self.turn, self.log_sums = turn, () if log_sum is None else (log_sum,)
+        self.turn = turn
+        self.log_sums: tuple[LogSum, ...] = () if log_sum is None else (log_sum,)
         self.random = random.Random(seed)
         # Which of FACTORS. One for all: where a sum rounds a small term away, so does the next one.
         self.factor = 1 + turn * _STEP % (len(FACTORS) - 1) if reassociates else 0
