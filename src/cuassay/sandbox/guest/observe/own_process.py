@@ -92,15 +92,19 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
 
 def _count(event: str, arguments: tuple[object, ...]) -> None:
     """Note what an event asks, if the candidate's code asks it."""
+    if event == "object.__getattr__":
+        # What follows Python's calls reads a frame at each of them, in libraries too: only the
+        # frame that asks is looked at, not those of its callers.
+        name = sys._getframe(2).f_code.co_filename
+        if arguments[1] in _FRAME_OF and not name.startswith("<") and _is_own(name):
+            _asked.add(_CALLERS)
+        return
     way = _way()
     if way is None:
         return
     match event:
         case "sys._getframe" | "sys._current_frames":
             if all(one in _OF_FRAMES for one in way):
-                _asked.add(_CALLERS)
-        case "object.__getattr__":
-            if arguments[1] in _FRAME_OF and not way:
                 _asked.add(_CALLERS)
         case "gc.get_objects" | "gc.get_referrers":
             _asked.add(_HELD)
