@@ -294,7 +294,8 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     device, rested = "cpu", 0
     waiting: list[dict[str, Any]] = []
     fds: list[int] = []
-    nonce, several, common = "", False, None  # the memory that arguments of several calls lie in
+    nonce, several = "", False
+    common: Any = None  # the memory that arguments of several calls lie in
     if perturb is not None:
         perturb(-4, 0)  # freed blocks stay in the heap: their addresses are used again
         perturb(-1, 2**31 - 1)
