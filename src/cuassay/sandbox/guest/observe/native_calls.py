@@ -26,6 +26,8 @@ _LOOKS = {
         "its limits in C++",
     ),
     **dict.fromkeys(("getppid", "ptrace", "syscall", "dl_iterate_phdr"), "itself in C++"),
+    # `getenv` is what gcc's counters link to themselves.
+    **dict.fromkeys(("environ", "_environ", "__environ"), "variables of its process in C++"),
     **dict.fromkeys(("dlopen", "dlsym", "dlvsym"), "functions by their names in C++"),
 }
 _STREAMS = ("_ZNSt14basic_ifstream", "_ZNSt13basic_fstream", "_ZNSt13basic_filebuf")

@@ -10,7 +10,9 @@ from cuassay.build.cuda.host_lines import HostLines
 from cuassay.sandbox.guest.observe import native_calls
 from tests.support.counted_library import counted_library
 
-_HEADS = "#include <ctime>\n#include <fstream>\n#include <sys/resource.h>\n#include <chrono>\n"
+_HEADS = "".join(
+    f"#include <{name}>\n" for name in ("ctime", "fstream", "sys/resource.h", "chrono", "unistd.h")
+)
 
 
 def _asked(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> set[str]:
@@ -30,6 +32,7 @@ def _asked(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> set[str]
          {"asks its limits in C++"}),
         ('std::ifstream file("/proc/self/status"); return x * file.get();',
          {"asks a file in C++"}),
+        ("return environ[40] ? x : 2.0 * x;", {"asks variables of its process in C++"}),
         ("return x * 2.0;", set()),
     ],
 )  # fmt: skip
