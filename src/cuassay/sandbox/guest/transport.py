@@ -90,7 +90,8 @@ class WorkerTransport:
             else:
                 fd = fds[0]
                 start = int(offset)
-                source, done = host_memory(plain_tensor(tensor).cpu()), 0
+                host = plain_tensor(tensor).cpu()  # of a GPU's tensor a new one, which must live
+                source, done = host_memory(host), 0
                 while done < len(source):
                     done += os.pwrite(fd, source[done : done + _CHUNK], start + done)
         if data["kind"] == "ipc":

@@ -95,8 +95,8 @@ def _count(event: str, arguments: tuple[object, ...]) -> None:
     if event == "object.__getattr__":
         # What follows Python's calls reads a frame at each of them, in libraries too: only the
         # frame that asks is looked at, not those of its callers.
-        name = sys._getframe(2).f_code.co_filename
-        if arguments[1] in _FRAME_OF and not name.startswith("<") and _is_own(name):
+        file = sys._getframe(2).f_code.co_filename
+        if arguments[1] in _FRAME_OF and not file.startswith("<") and _is_own(file):
             _asked.add(_CALLERS)
         return
     way = _way()

@@ -127,7 +127,8 @@ def test_a_frame_that_is_read_costs_no_look_at_the_callers(
 ) -> None:
     """A trace of Python's calls reads one at each call: an import of a compiler took ten times."""
     monkeypatch.setattr(own_process, "_way", lambda: pytest.fail("it looked at the callers"))
-    monkeypatch.setattr(own_process, "_asked", seen := set())
+    seen: set[str] = set()
+    monkeypatch.setattr(own_process, "_asked", seen)
     monkeypatch.setattr(own_process, "_is_own", lambda file: True)
     own_process._note("object.__getattr__", (None, "f_code"))
     assert seen == {own_process._CALLERS}
