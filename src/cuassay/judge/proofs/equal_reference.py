@@ -361,11 +361,10 @@ def _called(
                 raise _RefusedSizesError(f"{sizes}: at others the candidate raises")
             said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
             raise CannotJudgeError(inconclusive_reason(run) or (ended.message if ended else said))
-        held = recording.cpu().contiguous()
         evidence = asked(
             caller,
             _FUNCTION,
-            [host_memory(held), memoryview(buffer), memoryview(wanted)],
+            [host_memory(recording.cpu().contiguous()), memoryview(buffer), memoryview(wanted)],
             EqualityEvidence,
             timeout_s=60.0 + 8 * len(SEEDS) * limit_s,
         )

@@ -90,8 +90,7 @@ class WorkerTransport:
             else:
                 fd = fds[0]
                 start = int(offset)
-                host = plain_tensor(tensor).cpu()  # of a GPU's tensor a new one, which must live
-                source, done = host_memory(host), 0
+                source, done = host_memory(plain_tensor(tensor).cpu()), 0
                 while done < len(source):
                     done += os.pwrite(fd, source[done : done + _CHUNK], start + done)
         if data["kind"] == "ipc":
