@@ -186,6 +186,7 @@ def enable(launcher: MachineLauncher, *, arch: int) -> None:
             setattr(cupy, name, _beside_arrays(name, value))
     for name in ("ElementwiseKernel", "ReductionKernel", "fuse"):
         setattr(cupy, name, functools.partial(_own_kernel, f"cupy.{name}"))
+    cupy.memoize = _memoize
     jit: Any = importlib.import_module("cupyx.jit")
     jit.rawkernel = functools.partial(_own_kernel, "cupyx.jit.rawkernel")
     cupy.RawModule, cupy.RawKernel = module, kernel
@@ -244,6 +245,10 @@ def _beside_arrays(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         return real(*given, **named)
 
     return call
+
+
+def _memoize(for_each_device: bool = False) -> Callable[..., Any]:  # there is one device
+    return functools.cache
 
 
 def _over_a_tensor(real: Callable[..., Any] | None) -> Callable[..., Any]:

@@ -71,3 +71,11 @@ def test_the_example_is_accepted_and_a_kernel_with_another_gate_is_not(tmp_path:
     launches = found.verdict.launches
     assert launches.judged == launches.made > 0
     assert wrong.codes == ("NUM001",)
+
+
+def test_what_is_kept_by_device_asks_for_none() -> None:
+    made: list[int] = []
+    kept = cupy_kernels._memoize(for_each_device=True)(made.append)
+    kept(3)
+    kept(3)
+    assert made == [3]

@@ -32,8 +32,7 @@ def tilelang(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     for name, module in found.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    for name in ("TILELANG_CACHE_DIR", "TILELANG_DISABLE_CACHE"):
-        monkeypatch.setenv(name, "as it was")  # restored afterwards
+    monkeypatch.setenv("TILELANG_CACHE_DIR", "as it was")  # restored afterwards
     return found
 
 
