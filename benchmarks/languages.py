@@ -102,7 +102,7 @@ def run(
 )
 _ROWS_OF = (
     _ANSWERS
-    + """@problem(axes={"rows": (1, 8192), "cols": (1, 8192)}, 
+    + """@problem(axes={"rows": (1, 8192), "cols": (1, 8192)},
          workloads=[{"rows": 48, "cols": 640}])
 def run(
     x: Annotated[torch.Tensor, tensor("float32", "rows", "cols")],

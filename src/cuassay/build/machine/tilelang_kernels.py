@@ -21,8 +21,9 @@ _OWN_WAYS = ("tvm_ffi", "cython", "torch")  # of launching machine code
 def enable(*, arch: int, folder: Path) -> None:
     """Make this process's TileLang compile for `arch` and launch through the driver.
 
-    What it keeps on disk goes to `folder`, and one process of a candidate compiles for the next. Must run before the candidate is imported. Raises
-    MissingToolError where the installed TileLang has another interface; none is no error.
+    What it keeps on disk goes to `folder`: one process of a candidate compiles for the next. Must
+    run before the candidate is imported. Raises MissingToolError where the installed TileLang has
+    another interface; none is no error.
     """
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["TILELANG_CACHE_DIR"] = str(folder)
