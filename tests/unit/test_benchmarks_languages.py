@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-import languages
+from tests.support.benchmark_modules import loaded
 
 _FILE = """
 import numpy
@@ -28,7 +28,12 @@ code = '''
 """
 
 
-def test_definitions_are_taken_wherever_they_stand() -> None:
+@pytest.fixture
+def languages(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    yield from loaded(monkeypatch, "languages", "common")
+
+
+def test_definitions_are_taken_wherever_they_stand(languages: ModuleType) -> None:
     width, kernel, code = languages.definitions(_FILE, ("WIDTH", "kernel", "code"))
     assert width == "WIDTH = 4\n"
     assert kernel == "@cuda.jit\ndef kernel(x):\n    x[0] = WIDTH\n"
@@ -37,7 +42,7 @@ def test_definitions_are_taken_wherever_they_stand() -> None:
         list(languages.definitions(_FILE, ("other",)))
 
 
-def test_every_language_has_three_kernels_and_a_fault() -> None:
+def test_every_language_has_three_kernels_and_a_fault(languages: ModuleType) -> None:
     names = {one.language for one in languages.STRANGERS}
     for name in names:
         of = [one for one in languages.STRANGERS if one.language == name]
@@ -48,7 +53,7 @@ def test_every_language_has_three_kernels_and_a_fault() -> None:
         ast.parse(one.problem)
 
 
-def test_a_fault_is_one_edit_of_the_published_file(tmp_path: Path) -> None:
+def test_a_fault_is_one_edit_of_the_published_file(languages: ModuleType, tmp_path: Path) -> None:
     one = next(one for one in languages.STRANGERS if one.name == "saxpy")
     published = tmp_path / one.repository / one.path
     published.parent.mkdir(parents=True)
