@@ -79,3 +79,16 @@ def test_what_is_kept_by_device_asks_for_none() -> None:
     kept(3)
     kept(3)
     assert made == [3]
+
+
+def test_arrays_have_the_order_that_is_asked_for() -> None:
+    x = torch.arange(6.0).view(2, 3)
+    columns = cupy_kernels._over_a_tensor(None, "F")(x)
+    assert columns.strides == (4, 8)
+    assert torch.equal(columns.tensor, x)
+    rows = cupy_kernels._over_a_tensor(None, "C")(columns)
+    assert rows.strides == (12, 4)
+    kept = cupy_kernels._over_a_tensor(None)(columns)
+    assert kept.tensor.data_ptr() == columns.tensor.data_ptr()
+    made = cupy_kernels._new_array(torch.zeros)((2, 3), "float32", order="F")
+    assert (made.shape, made.strides) == ((2, 3), (4, 8))
