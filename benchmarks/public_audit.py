@@ -144,6 +144,8 @@ def chosen(given: argparse.Namespace, kernels: Sequence[Kernel], device: str) ->
         undecided = {key for key, row in rows.items() if row.verdict != "ACCEPTED"}
         return [kernel for kernel in wanted if kernel.key in undecided]
     decided = {key for key, row in rows.items() if row.verdict in DECIDED}
+    # A second seed for each kernel says more than a third for some.
+    decided -= {row.key for row in judged if row.again and row.device == device}
     sample = [kernel for kernel in wanted if kernel.key in decided]
     return ordered(random.Random(27).sample(sample, min(given.again, len(sample))))
 

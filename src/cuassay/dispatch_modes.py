@@ -270,7 +270,14 @@ class _Meta(UntracedMode):
             if "generator" in named:
                 named["generator"] = None
             if makes and torch.Tag.nondeterministic_seeded in func.tags:
-                return self._drawn(func, args, named)
+                # What random numbers would fill: torch's own functions load the compiler.
+                names = [argument.name for argument in func._schema.arguments]
+                by_name = {**dict(zip(names, args, strict=False)), **named}
+                if "size" not in by_name:  # as another tensor, or up to a number
+                    made: torch.Tensor = func(*args, **named)
+                    return made
+                dtype = by_name.get("dtype") or (torch.int64 if "high" in names else None)
+                return torch.empty(by_name["size"], dtype=dtype, device="meta")
         return func(*args, **named)
 
     def has_no_data(self, tensor: torch.Tensor) -> bool:
@@ -292,16 +299,6 @@ class _Meta(UntracedMode):
         meta = {**named, "device": torch.device("meta"), "pin_memory": None}
         made: torch.Tensor = func(*args, **meta)
         return made.numel() <= _CONSTANT_ELEMENTS
-
-    def _drawn(self, func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> torch.Tensor:
-        """Return what random numbers would fill: torch's own functions load the compiler."""
-        names = [argument.name for argument in func._schema.arguments]
-        given = {**dict(zip(names, args, strict=False)), **named}
-        if "size" not in given:  # as another tensor, or up to a number
-            made: torch.Tensor = func(*args, **named)
-            return made
-        dtype = given.get("dtype") or (torch.int64 if "high" in names else None)
-        return torch.empty(given["size"], dtype=dtype, device="meta")
 
     def without_data(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the tensor's size and strides on the device `meta`, the same for the same one."""

@@ -128,17 +128,21 @@ class PassThrough:
         return out
 
 
-class Following(PassThrough):
+class WriteHook(PassThrough):
+    """A hook that is told what is written into a run's memory, beside results (`after`)."""
+
+    def written(self, target: Tensor, value: Tensor | None) -> None:
+        """Follow `value` into `target`; None where an operation wrote it that is not shown."""
+
+
+class Following(WriteHook):
     """A hook that keeps something beside every element of a run's memory.
 
-    It is told where memory comes from and what is written into it, beside results (`after`).
+    It is told where memory comes from as well.
     """
 
     def given(self, tensor: Tensor, *, number: bool = False) -> None:
         """Meet an input, a tensor that the reference found outside itself, or a number."""
-
-    def written(self, target: Tensor, value: Tensor | None) -> None:
-        """Follow `value` into `target`; None where an operation wrote it that is not shown."""
 
     def literal(self, holds_tensors: bool) -> None:
         """Meet a literal; with `holds_tensors` numbers of it were elements of tensors."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = (_ROOT / "src", *(_ROOT / "packages").glob("*/src"))
-_MOST_PERCENT = 17.1  # 30.9 before the first were inlined; lower it as they go
+_MOST_PERCENT = 16.8  # 30.9 before the first were inlined; lower it as they go
 
 
 def _single_use(tree: ast.Module) -> tuple[int, int]:

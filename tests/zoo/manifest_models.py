@@ -56,6 +56,7 @@ gemm_torch | gemm | sums_in_16_bits
 attention_softcap_eager | attention_window_softcap |
 batchnorm_frozen | zoo:frozen_batchnorm | sign_lost shift_unscaled
 batchnorm_frozen_by_root | zoo:frozen_batchnorm |
+recurrence_chunked | zoo:decayed_recurrence | logarithms_in_16_bits forgotten_decay
 fp8_wgmma | fp8_gemm | sums_in_16_bits nine_bits sums_in_float16
 fp8_promote | fp8_gemm |
 fp8_exact | fp8_gemm | no_scale

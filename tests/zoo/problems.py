@@ -511,6 +511,31 @@ def frozen_batchnorm(
     return (x.to(torch.float32) * scale + (b - m * scale)).to(x.dtype)
 
 
+_Tokens = Annotated[torch.Tensor, tensor("float32", "batch", "tokens", "width")]
+
+
+@problem(
+    axes={"batch": (1, 512), "tokens": (1, 65_536), "width": (1, 256)},
+    workloads=({"batch": 2, "tokens": 80, "width": 16}, {"batch": 1, "tokens": 150, "width": 24}),
+)
+def decayed_recurrence(
+    q: _Tokens,
+    k: _Tokens,
+    v: _Tokens,
+    log_decay: Annotated[
+        torch.Tensor, tensor("float32", "batch", "tokens", domain=Real(low=-1.0, high=-1e-3))
+    ],
+) -> Annotated[torch.Tensor, tensor("float32", "batch", "tokens", "width", name="output")]:
+    """o[t] = q[t] S[t] with S[t] = exp(log_decay[t]) S[t-1] + k[t]^T v[t], token by token."""
+    state = q.new_zeros(q.shape[0], q.shape[2], v.shape[2])
+    outputs = []
+    for token in range(q.shape[1]):
+        state = state * log_decay[:, token].exp()[:, None, None]
+        state = state + k[:, token, :, None] * v[:, token, None, :]
+        outputs.append((q[:, token, :, None] * state).sum(dim=1))
+    return torch.stack(outputs, dim=1)
+
+
 @problem(
     axes={"rows": (1, 65_536), "hidden": (1, 16_384)},
     workloads=({"rows": 64, "hidden": 48}, {"rows": 200, "hidden": 128}),

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 _CALLS = 3  # timed calls of a configuration, after one that compiles it
-_FOLDER = "tuned"
-_NOTE_BYTES = 1 << 12
+FOLDER = "tuned"
+NOTE_BYTES = 1 << 12
 _MARK = "_cuassay_tunes_once"
 _lists = 0
 _notes: Path | None = None  # where choices are noted, once autotuners share them
@@ -125,7 +125,7 @@ def tune_once(folder: Path) -> None:
         return
     if hasattr(tuner, _MARK):
         return
-    _notes = notes = folder / _FOLDER
+    _notes = notes = folder / FOLDER
 
     @functools.wraps(made)
     def count(self: Any, *given: Any, **named: Any) -> None:
@@ -242,5 +242,5 @@ def _name(tuner: Any) -> str:
 
 def _read(note: Path) -> str:
     with contextlib.suppress(OSError), open(note, encoding="utf-8", errors="replace") as file:
-        return file.read(_NOTE_BYTES)
+        return file.read(NOTE_BYTES)
     return ""

@@ -7,7 +7,6 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from cuassay.errors import CuassayError, ProblemError, ReferenceError_
@@ -119,7 +118,19 @@ def _checked(generator: Callable[..., object], problem: Problem) -> Generator:
                 f"the generator '{name}' of problem '{problem.name}' raised "
                 f"{describe_failure(failure, path)}; correct it"
             ) from failure
-        kept = _as_mapping(made, problem, path)
+        if not isinstance(made, Mapping):
+            raise ReferenceError_(
+                f"the generator '{problem.reference.generator}' in {path} returned a "
+                f"{type(made).__name__}, expected a dict from input name to value"
+            )
+        kept = {spec.name: made[spec.name] for spec in problem.inputs if spec.name in made}
+        tensors = [spec.name for spec in problem.inputs if isinstance(spec, TensorSpec)]
+        missing = [name for name in tensors if name not in kept]
+        if missing and problem.origin != "native":  # natively, what is missing is drawn
+            raise ReferenceError_(
+                f"the generator '{problem.reference.generator}' in {path} returned no value for "
+                f"{', '.join(missing)}; expected a dict with every input: {', '.join(tensors)}"
+            )
         sizes = arguments[0] if arguments and isinstance(arguments[0], Mapping) else {}
         where = f"the generator '{name}' of problem '{problem.name}'"
         check_made(problem, kept, sizes, where=where)
@@ -127,20 +138,3 @@ def _checked(generator: Callable[..., object], problem: Problem) -> Generator:
 
     make.__signature__ = inspect.signature(generator)  # type: ignore[attr-defined]
     return make
-
-
-def _as_mapping(made: object, problem: Problem, path: Path) -> Mapping[str, object]:
-    if not isinstance(made, Mapping):
-        raise ReferenceError_(
-            f"the generator '{problem.reference.generator}' in {path} returned a "
-            f"{type(made).__name__}, expected a dict from input name to value"
-        )
-    made = {spec.name: made[spec.name] for spec in problem.inputs if spec.name in made}
-    tensors = [spec.name for spec in problem.inputs if isinstance(spec, TensorSpec)]
-    missing = [name for name in tensors if name not in made]
-    if missing and problem.origin != "native":  # natively, what is missing is drawn
-        raise ReferenceError_(
-            f"the generator '{problem.reference.generator}' in {path} returned no value for "
-            f"{', '.join(missing)}; expected a dict with every input: {', '.join(tensors)}"
-        )
-    return made

@@ -77,26 +77,21 @@ def load_flashinfer_problem(path: Path, root: Path, *, strict: bool, notes: list
             "put them there, one Trace a line"
         )
     text = read_text(found, ProblemError, limit_bytes=JSON_LIMIT_BYTES)
-    lines = _unwrapped(list(json_lines(text, where=str(found))))
+    # The workloads inside Traces, each once: a trace of a solution repeats it.
+    workloads: dict[str, tuple[str, dict[str, Any]]] = {}
+    for number, (place, data) in enumerate(json_lines(text, where=str(found))):
+        inner = data.get("workload", data)
+        if not isinstance(inner, dict):
+            raise ProblemError(f"{place}: 'workload' is no object; expected axes, inputs and uuid")
+        workloads.setdefault(str(inner.get("uuid", number)), (place, inner))
     return sol.load_sol_problem(
         path,
         strict=strict,
         notes=notes,
-        workloads=(lines, str(found)),
+        workloads=(list(workloads.values()), str(found)),
         folder=root,
         origin=ORIGIN,
     )
-
-
-def _unwrapped(lines: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the workloads inside Traces, each once: a trace of a solution repeats it."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
-    for number, (place, data) in enumerate(lines):
-        inner = data.get("workload", data)
-        if not isinstance(inner, dict):
-            raise ProblemError(f"{place}: 'workload' is no object; expected axes, inputs and uuid")
-        found.setdefault(str(inner.get("uuid", number)), (place, inner))
-    return list(found.values())
 
 
 def is_solution(data: dict[str, Any]) -> bool:

@@ -206,7 +206,17 @@ def _changed(
     match of:
         case TensorSpec():
             if way is _Way.MAGNITUDE:
-                fill = _scaled(of, case.fills[of.name], amount)
+                # The fill's size times 10**(amount / 8), within what the dtype may hold
+                fill = case.fills[of.name]
+                low, high = (10.0 ** (end / 4) for end in (_NARROW if _is_narrow(of) else _WIDE))
+                parameters = dict(fill.parameters)
+                for name, value in fill.parameters.items():
+                    if name in _SCALED and isinstance(value, float | int):
+                        scaled = min(max(abs(value) * 10 ** (amount / 8), low), high)
+                        parameters[name] = float(f"{scaled:.3g}")
+                if not parameters and fill.kind in ("normal", "same_sign", "cauchy", "alternating"):
+                    parameters["scale"] = min(max(float(f"{10 ** (amount / 8):.3g}"), low), high)
+                fill = Fill(kind=fill.kind, parameters=parameters)
             else:
                 fill = draw_fill(Random(amount), of)
             return dataclasses.replace(case, fills={**case.fills, of.name: fill})
@@ -225,19 +235,6 @@ def _changed(
             return dataclasses.replace(case, scalars=scalars)
         case None:
             return case  # with another seed
-
-
-def _scaled(spec: TensorSpec, fill: Fill, amount: int) -> Fill:
-    """Multiply a fill's size by 10**(amount / 8), within what the dtype may hold."""
-    low, high = (10.0 ** (end / 4) for end in (_NARROW if _is_narrow(spec) else _WIDE))
-    parameters = dict(fill.parameters)
-    for name, value in fill.parameters.items():
-        if name in _SCALED and isinstance(value, float | int):
-            scaled = min(max(abs(value) * 10 ** (amount / 8), low), high)
-            parameters[name] = float(f"{scaled:.3g}")
-    if not parameters and fill.kind in ("normal", "same_sign", "cauchy", "alternating"):
-        parameters["scale"] = min(max(float(f"{10 ** (amount / 8):.3g}"), low), high)
-    return Fill(kind=fill.kind, parameters=parameters)
 
 
 def _case(

@@ -70,7 +70,29 @@ def small_sizes(
     for axis in planner.problem.var_axes():
         if sizes[axis.name] == unlike.get(axis.name):
             sizes = _stepped(planner.problem, sizes, axis, floor=2, unlike=unlike) or sizes
-    return _within_budget(planner, sizes, unlike)
+    # Cut down the mildest step at a time, until the budget holds. Axes of 3 can still be halved for
+    # a case of their own, so they stop there first. What fits is taken to be what is small enough,
+    # so that few of the steps are looked at: the work of a call may cost seconds to know.
+    problem, budget = planner.problem, planner.budget
+    smallest = least_sizes(problem, sizes)
+    most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
+    most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
+
+    def fits(sizes: dict[str, int]) -> bool:
+        return (
+            elements(problem, sizes) <= most
+            and _work(problem, sizes) <= most_work
+            and planner.is_affordable(sizes)
+        )
+
+    steps = [sizes]
+    if fits(sizes):
+        return sizes
+    for floor in (3, 2):
+        while shorter := _mildest(problem, steps[-1], floor=floor, unlike=unlike):
+            steps.append(shorter)
+    first = bisect.bisect_left(steps, True, key=fits)
+    return steps[min(first, len(steps) - 1)]
 
 
 def _small_for(
@@ -98,37 +120,6 @@ def _legal_with(
     """Return `sizes` with another size of one axis; None where that is not legal."""
     changed = try_sizes(problem, sizes, {axis.name: size})
     return changed if changed is not None and legal(problem, changed) else None
-
-
-def _within_budget(
-    planner: Planner, sizes: dict[str, int], unlike: Mapping[str, int]
-) -> dict[str, int]:
-    """Return `sizes` cut down the mildest step at a time, until the budget holds.
-
-    Axes of 3 can still be halved for a case of their own, so they stop there first. What fits is
-    taken to be what is small enough, so that few of the steps are looked at: the work of a call
-    may cost seconds to know.
-    """
-    problem, budget = planner.problem, planner.budget
-    smallest = least_sizes(problem, sizes)
-    most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
-    most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
-
-    def fits(sizes: dict[str, int]) -> bool:
-        return (
-            elements(problem, sizes) <= most
-            and _work(problem, sizes) <= most_work
-            and planner.is_affordable(sizes)
-        )
-
-    steps = [sizes]
-    if fits(sizes):
-        return sizes
-    for floor in (3, 2):
-        while shorter := _mildest(problem, steps[-1], floor=floor, unlike=unlike):
-            steps.append(shorter)
-    first = bisect.bisect_left(steps, True, key=fits)
-    return steps[min(first, len(steps) - 1)]
 
 
 def _mildest(

@@ -13,11 +13,13 @@ from cuassay.judge.diagnose.clues import gather
 from cuassay.judge.diagnose.minimise import Minimiser, convinces
 from cuassay.judge.diagnose.source_views import source_views
 from cuassay.judge.run.executor import Executor
+from cuassay.model.candidate import Candidate
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import Progress
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Failed, Finding
 from cuassay.model.verdict import Lane
+from cuassay.sandbox.host.kept_kernels import lay_out_choices
 
 if TYPE_CHECKING:
     from cuassay.judge.bench import Bench
@@ -83,6 +85,20 @@ def causes_of(
     found = _findings(reports)
     scenarios = {finding.id: finding.scenario for finding in _findings(before)}
     seen = [replace(f, scenario=scenarios.get(f.id) or f.scenario) for f in found]
+
+    def runs(edited: Candidate) -> Executor:
+        made = bench.plan.start(
+            bench.trial,
+            edited,
+            device=bench.device,
+            nursery=executor.pool.nursery,
+            spares=0,
+            host=bench.host,
+        )
+        if bench.on_gpu:  # its autotuners choose as those of the candidate
+            lay_out_choices(executor.pool.folder, made.pool.folder)
+        return made
+
     clues = bench.optional(
         "the cause",
         lambda: gather(
@@ -92,14 +108,7 @@ def causes_of(
             seen,
             bench.machine.seen,
             limit_s=_GROSS_S if gross else math.inf,
-            runs=lambda edited: bench.plan.start(
-                bench.trial,
-                edited,
-                device=bench.device,
-                nursery=executor.pool.nursery,
-                spares=0,
-                host=bench.host,
-            ),
+            runs=runs,
         ),
     )
     return tuple(with_text(made, bench.candidate) for made in diagnose(found, clues))

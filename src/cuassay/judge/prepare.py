@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cuassay.checks.gpu.timing import timed
+from cuassay.checks.numeric.listed_sizes import settings
+from cuassay.checks.state.answers import placed
 from cuassay.judge.decide.refused_sizes import follow_sizes
 from cuassay.judge.plan.by_launches import plan_by_launches
 from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.run.stuck import ended_where_stuck
-from cuassay.model.scenario import Allocate, Call, Scenario
+from cuassay.model.scenario import Allocate, Call, Scenario, Step
 from cuassay.model.verdict import Lane
 from cuassay.sandbox.host.waits import run_now
 
@@ -49,15 +51,21 @@ def prepare(bench: Bench, executor: Executor) -> tuple[Executor, ...]:
 
 
 def _tune(bench: Bench, executor: Executor, tuner: Executor) -> None:
-    """Let the candidate's autotuners choose at a listed size: every process uses that choice.
+    """Let the candidate's autotuners choose at listed sizes: every process uses that choice.
 
-    In a process of `tuner`: that of `executor` stays one in which nothing ran.
+    At the largest, and at the smallest for what a large size does without: a kernel that launches
+    one configuration there, say. In a process of `tuner`: that of `executor` stays one in which
+    nothing ran.
     """
     if run_now(executor.pool.wait_built()) and executor.pool.builds.tunes:
         bench.machine.tunes = True
         case = timed(bench.trial).cases[0]
-        steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"))
-        tuner(Scenario(label="autotuning at a listed size", cases=(case,), steps=steps))
+        cases = [case, placed(case, settings(bench.trial)[-1])]
+        steps: list[Step] = []
+        for number in range(len(cases)):
+            steps += [Allocate(slot="a", case=number), Call(slot="a", result="r")]
+        label = "autotuning at listed sizes"
+        tuner(Scenario(label=label, cases=tuple(cases), steps=tuple(steps)))
 
 
 def executors_beside(bench: Bench, executor: Executor) -> tuple[Executor, ...]:

@@ -99,7 +99,18 @@ def results(
     if first.kind is Kind.SEND:
         found = [[], [given[0][0]]]
     else:
-        _check_alike(asked)
+        for one in asked[1:]:
+            if (one.kind, one.root, one.reduction) != (first.kind, first.root, first.reduction):
+                raise MismatchError(
+                    f"rank {first.members[0]} calls {_named(first)} where rank "
+                    f"{one.members[one.rank]} calls {_named(one)}"
+                )
+            reduces = first.kind in (Kind.ALL_REDUCE, Kind.REDUCE, Kind.REDUCE_SCATTER)
+            if reduces and one.gives != first.gives:
+                raise MismatchError(
+                    f"rank {first.members[0]} hands {_sizes(first.gives)} to {first.words}, rank "
+                    f"{one.members[one.rank]} {_sizes(one.gives)}"
+                )
         found = _of_group(first, given, add)
     for operation, tensors in zip(asked, found, strict=True):
         sizes = tuple(tensor.numel() for tensor in tensors)
@@ -136,22 +147,6 @@ def _of_group(
             return [[one[rank] for one in given] for rank in ranks]
         case _:
             return [[] for _ in ranks]
-
-
-def _check_alike(asked: Sequence[Operation]) -> None:
-    first = asked[0]
-    for one in asked[1:]:
-        if (one.kind, one.root, one.reduction) != (first.kind, first.root, first.reduction):
-            raise MismatchError(
-                f"rank {first.members[0]} calls {_named(first)} where rank "
-                f"{one.members[one.rank]} calls {_named(one)}"
-            )
-        reduces = first.kind in (Kind.ALL_REDUCE, Kind.REDUCE, Kind.REDUCE_SCATTER)
-        if reduces and one.gives != first.gives:
-            raise MismatchError(
-                f"rank {first.members[0]} hands {_sizes(first.gives)} to {first.words}, rank "
-                f"{one.members[one.rank]} {_sizes(one.gives)}"
-            )
 
 
 def _named(operation: Operation) -> str:

@@ -1,4 +1,4 @@
-"""How many lanes of checks a trial on a GPU runs, by how long the driver takes for a context."""
+"""What a trial does before its checks: lanes by what a context takes, sizes at which it tunes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from cuassay.judge.prepare import executors_beside
+from cuassay.inputs.geometry import elements
+from cuassay.judge.prepare import _tune, executors_beside
+from cuassay.model.scenario import Allocate, Scenario
+from tests.support.fake_trial import scaled_add
 
 
 async def _is_built() -> bool:
@@ -34,3 +37,20 @@ def test_lanes_beside_the_first_begin_where_contexts_are_quick(
     )
     opened: tuple[Any, ...] = executors_beside(bench, executor)
     assert opened == (("kernel", True),) * lanes
+
+
+def test_autotuners_choose_at_the_largest_and_the_smallest_listed_size() -> None:
+    """A kernel that launches one configuration at large sizes asks its tuner at small ones."""
+    trial = scaled_add()
+    pool = SimpleNamespace(wait_built=_is_built, builds=SimpleNamespace(tunes=True))
+    executor: Any = SimpleNamespace(pool=pool)
+    bench: Any = SimpleNamespace(trial=trial, machine=SimpleNamespace(tunes=False))
+    ran = list[Scenario]()
+    tuner: Any = ran.append
+    _tune(bench, executor, tuner)
+    (scenario,) = ran
+    sizes = [elements(trial.problem, case.axes) for case in scenario.cases]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[1]
+    assert [step.case for step in scenario.steps if isinstance(step, Allocate)] == [0, 1]
+    assert bench.machine.tunes

@@ -59,8 +59,18 @@ def source_name(mangled: str) -> str:
     if not mangled.startswith("_Z"):
         return mangled
     text = _demangled(mangled)
-    if not text:
-        return _spelt_out(mangled)
+    if not text:  # its last name, without types (Itanium C++ ABI)
+        rest, found = mangled.removeprefix("_Z").removeprefix("Z").removeprefix("N"), mangled
+        while match := re.match(r"(\d+)", rest):
+            start, size = match.end(), int(match[1])
+            if len(rest) < start + size:
+                return mangled
+            found, rest = rest[start : start + size], rest[start + size :]
+            if not mangled.startswith("_ZN"):
+                break
+        if mangled.startswith("_ZZ") and (local := re.search(r"E(\d+)(\w+)$", rest)):
+            return f"{local[2][: int(local[1])]} of {found}"
+        return found
     text = text.replace("(anonymous namespace)::", "")
     kept, depth, angles = [], 0, 0
     for index, letter in enumerate(text):
@@ -83,18 +93,3 @@ def source_name(mangled: str) -> str:
 def readable(text: str) -> str:
     """Return a text in which C++ names are spelt as the source does."""
     return _MANGLED.sub(lambda match: source_name(match[0]), text)
-
-
-def _spelt_out(mangled: str) -> str:
-    """Return the last name in a mangled one, without its types (Itanium C++ ABI)."""
-    rest, found = mangled.removeprefix("_Z").removeprefix("Z").removeprefix("N"), mangled
-    while match := re.match(r"(\d+)", rest):
-        start, size = match.end(), int(match[1])
-        if len(rest) < start + size:
-            return mangled
-        found, rest = rest[start : start + size], rest[start + size :]
-        if not mangled.startswith("_ZN"):
-            break
-    if mangled.startswith("_ZZ") and (variable := re.search(r"E(\d+)(\w+)$", rest)):
-        return f"{variable[2][: int(variable[1])]} of {found}"
-    return found

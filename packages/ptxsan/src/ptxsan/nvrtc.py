@@ -130,7 +130,9 @@ def _program(
             _require(*nvrtc.nvrtcAddNameExpression(program, expression.encode()), expression)
         encoded = [option.encode() for option in options]
         if nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)[0] != 0:
-            log = _log(program)
+            raw: bytes = b" " * int(_require(*nvrtc.nvrtcGetProgramLogSize(program)))
+            _require(*nvrtc.nvrtcGetProgramLog(program, raw))
+            log = raw.rstrip(b"\0").decode(errors="replace")
             # What to install where a header of cuRAND is not there
             missing = re.search(r"(?:could|can)not open source file \"curand", log)
             remedy = (
@@ -206,13 +208,6 @@ def _nvrtc() -> Any:
             "pip install 'ptxsan[cuda]'"
         ) from None
     return nvrtc
-
-
-def _log(program: Any) -> str:
-    nvrtc = _nvrtc()
-    text: bytes = b" " * int(_require(*nvrtc.nvrtcGetProgramLogSize(program)))
-    _require(*nvrtc.nvrtcGetProgramLog(program, text))
-    return text.rstrip(b"\0").decode(errors="replace")
 
 
 def _require(status: Any, *values: Any) -> Any:

@@ -349,8 +349,16 @@ class _Layout:
                     each = self._pointers(memory)
                     inside += [(index, 8 * number, one) for number, one in enumerate(each)]
                 case Table(memory=memory):
-                    table = self._table(memory, rank)
-                    arguments.append(Pointer(buffer=table))
+                    key = id(memory), rank
+                    if key not in self._tables:
+                        addresses = [one.buffer.address for one in self._pointers(memory)]
+                        data = np.array(addresses, np.uint64).view(np.uint8)
+                        self._tables[key] = Buffer(
+                            name=f"pointers to {memory.name} on rank {rank}",
+                            data=data,
+                            closed_to=self._closed(rank),
+                        )
+                    arguments.append(Pointer(buffer=self._tables[key]))
                     led_to += [one.buffer for one in self._pointers(memory)]
                 case Multicast(memory=memory, offset=offset):
                     arguments.append(self._multicast(memory, offset))
@@ -386,15 +394,6 @@ class _Layout:
                 )
             self.side_by_side += parts
         return Pointer(buffer=parts[0], offset=multicast.AT + offset)
-
-    def _table(self, memory: Symmetric, rank: int) -> Buffer:
-        key = id(memory), rank
-        if key not in self._tables:
-            addresses = [one.buffer.address for one in self._pointers(memory)]
-            data = np.array(addresses, np.uint64).view(np.uint8)
-            name = f"pointers to {memory.name} on rank {rank}"
-            self._tables[key] = Buffer(name=name, data=data, closed_to=self._closed(rank))
-        return self._tables[key]
 
     def _closed(self, rank: int) -> tuple[int, ...]:
         return () if self._peers else tuple(one for one in range(self._ranks) if one != rank)

@@ -141,24 +141,22 @@ class _Reassembled(dict[Any, Any]):
     def get(self, key: Any, default: Any = None) -> Any:
         if key not in self and key in self._before:
             with contextlib.suppress(Exception):
-                self[key] = self._assembled(self._before[key])
+                kernel = self._before[key]
+                compiler: Any = importlib.import_module("triton.compiler.compiler")
+                backend = compiler.make_backend(kernel.metadata.target)
+                # The options of a compilation are among its metadata.
+                cubin = backend.make_cubin(
+                    kernel.asm["ptx"],
+                    kernel.metadata._asdict(),
+                    kernel.metadata,
+                    kernel.metadata.target.arch,
+                )
+                made = copy.copy(kernel)
+                made.kernel, made.module, made.function, made._run = cubin, None, None, None
+                with _caching_in(self._cache):
+                    made._init_handles()
+                self[key] = made
         return super().get(key, default)
-
-    def _assembled(self, kernel: Any) -> Any:
-        compiler: Any = importlib.import_module("triton.compiler.compiler")
-        backend = compiler.make_backend(kernel.metadata.target)
-        # The options of a compilation are among its metadata.
-        cubin = backend.make_cubin(
-            kernel.asm["ptx"],
-            kernel.metadata._asdict(),
-            kernel.metadata,
-            kernel.metadata.target.arch,
-        )
-        made = copy.copy(kernel)
-        made.kernel, made.module, made.function, made._run = cubin, None, None, None
-        with _caching_in(self._cache):
-            made._init_handles()
-        return made
 
 
 def _patch_compiler() -> bool:

@@ -30,28 +30,23 @@ def read_relations(
     Whether they hold is for the reference to show, before any is used.
     """
     tensors = {spec.name: spec for spec in inputs if isinstance(spec, TensorSpec)}
+    made = {spec.name: spec for spec in outputs}
     for relation in relations:
-        _check(relation, tensors, {spec.name: spec for spec in outputs}, where=where)
+        hint = f"in {text_of(relation)} of {where}"
+        for name in outputs_of(relation):
+            if name not in made:
+                raise UnknownNameError("output", name, made, hint)
+        match relation:
+            case LinearIn(input=name) | Homogeneous(input=name) | Conserves(input=name):
+                _known(name, tensors, hint)
+            case ShiftInvariant(input=name, axis=axis):
+                _known(name, tensors, hint)
+                _carried(axis, [tensors[name]], hint)
+            case RowsSumToOne(output=name, axis=axis):
+                _carried(axis, [made[name]], hint)
+            case _:
+                _carried(relation.axis, list(tensors.values()), hint)
     return tuple(relations)
-
-
-def _check(
-    relation: Relation, inputs: dict[str, TensorSpec], outputs: dict[str, TensorSpec], *, where: str
-) -> None:
-    hint = f"in {text_of(relation)} of {where}"
-    for name in outputs_of(relation):
-        if name not in outputs:
-            raise UnknownNameError("output", name, outputs, hint)
-    match relation:
-        case LinearIn(input=name) | Homogeneous(input=name) | Conserves(input=name):
-            _known(name, inputs, hint)
-        case ShiftInvariant(input=name, axis=axis):
-            _known(name, inputs, hint)
-            _carried(axis, [inputs[name]], hint)
-        case RowsSumToOne(output=name, axis=axis):
-            _carried(axis, [outputs[name]], hint)
-        case _:
-            _carried(relation.axis, list(inputs.values()), hint)
 
 
 def _known(name: str, inputs: dict[str, TensorSpec], hint: str) -> None:

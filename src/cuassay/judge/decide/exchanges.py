@@ -9,6 +9,7 @@ purpose no judged call has seen: a wrong branch as arithmetic, such as `y * (1 +
 from __future__ import annotations
 
 import ast
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,6 +54,7 @@ _ELEMENTS = 1 << 17  # of inputs and outputs of a call
 _KEPT, _KEPT_CASES = 6, 6  # tensors that calls keep, and cases on which they are spoiled
 _MOST_ELEMENTS, _LARGE_CASES = 1 << 21, 3
 _AT_ONCE = 64  # exchanges of a scenario
+_FOLLOWED_AT_ONCE = 8  # cases of one
 _GROSS = 0.05  # of the norm of an output: no rounding differs by as much
 _OPERANDS = (Instead.FIRST, Instead.SECOND, Instead.THIRD)
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
@@ -90,11 +92,13 @@ def idle_parts(
     trees = dict(_trees(candidate))
     small, large = judged_cases(trial, checked)
     cases = small[: trial.effort.exchange_cases]
+    end = time.monotonic() + trial.effort.exchange_s
+    run, followed = until(end, run), True
     if trial.device.on_gpu and trees and cases:  # calls there are not followed before
         reached = _followed(run, cases)
+        followed = bool(reached.parts)
     left = [one for path, (source, tree) in trees.items() for one in _offers(source, tree, reached)]
     same: set[Exchange] = set()
-    end = time.monotonic() + trial.effort.exchange_s
     # One call each first. What that leaves is asked again after a call on other values, with the
     # same exchange: there it matters what tells whether a kept result may be used again.
     turns: list[tuple[Case, ...]] = [(case,) for case in cases]
@@ -128,7 +132,7 @@ def idle_parts(
                     *_named_kept(source, tree, stored.deciding, lead),
                 )
             ),
-            *((untried,) if left and time.monotonic() > end else ()),
+            *((untried,) if (left or not followed) and time.monotonic() > end else ()),
         ),
         shared=tuple(
             one
@@ -138,16 +142,40 @@ def idle_parts(
     )
 
 
+def until(end: float, run_exchanged: RunExchanged) -> RunExchanged:
+    """Return what runs such calls as far as they have come to their end by `end`, monotonic.
+
+    What is still at work then is ended, and None returned: of a kernel that compiles for each new
+    size one run takes longer than all calls together may.
+    """
+
+    async def run(scenario: Scenario) -> Ran | None:
+        try:
+            async with asyncio.timeout(max(0.0, end - time.monotonic())) as clock:
+                return await run_exchanged(scenario)
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            return None
+
+    return run
+
+
 def _followed(run_exchanged: RunExchanged, cases: Sequence[Case]) -> Reached:
-    """Return what calls on some cases run, in a process apart."""
-    steps: list[Step] = []
-    for number in range(len(cases)):
-        steps += [Allocate(slot="a", case=number), Call(slot="a", result="r")]
-        steps.append(ReadResult(result="r"))
-    run = run_now(
-        run_exchanged(Scenario(label="parts of its code", cases=tuple(cases), steps=tuple(steps)))
-    )
-    return Reached() if run is None else run.reached
+    """Return what calls on some cases run, in a process apart; without those it had no time for."""
+    reached = Reached()
+    for first in range(0, len(cases), _FOLLOWED_AT_ONCE):
+        some = cases[first : first + _FOLLOWED_AT_ONCE]
+        steps: list[Step] = []
+        for number in range(len(some)):
+            steps += [Allocate(slot="a", case=number), Call(slot="a", result="r")]
+            steps.append(ReadResult(result="r"))
+        scenario = Scenario(label="parts of its code", cases=tuple(some), steps=tuple(steps))
+        run = run_now(run_exchanged(scenario))
+        if run is None:
+            break
+        reached |= run.reached
+    return reached
 
 
 def _trees(candidate: Candidate) -> Iterator[tuple[str, tuple[SourceFile, ast.Module]]]:

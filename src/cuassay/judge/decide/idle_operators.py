@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from cuassay.checks.kernels.facts import cleaned_text
-from cuassay.judge.decide.exchanges import judged_cases, tried_exchanges
+from cuassay.judge.decide.exchanges import judged_cases, tried_exchanges, until
 from cuassay.model.candidate import Candidate
 from cuassay.model.reached import Instead, Operator, OperatorExchange
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
@@ -42,6 +42,8 @@ def idle_operators(
     """
     cases = judged_cases(trial, checked)[0][: trial.effort.exchange_cases]
     known: dict[str, Operator] = {}
+    end, happened = time.monotonic() + trial.effort.exchange_s, dict[OperatorExchange, int]()
+    run = until(end, run)
     for case in cases[:_LISTED]:
         steps = (
             Allocate(slot="a", case=0),
@@ -58,7 +60,6 @@ def idle_operators(
         for one in known.values()
         for instead in one.instead
     ]
-    end, happened = time.monotonic() + trial.effort.exchange_s, dict[OperatorExchange, int]()
     for case in cases:
         kept: list[OperatorExchange] = []
         for first in range(0, len(left), _AT_ONCE):

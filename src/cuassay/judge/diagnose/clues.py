@@ -118,7 +118,7 @@ def gather(
     wrong = [f for f in findings if f.finding_class is FindingClass.WRONG]
     experiments = _Experiments(
         trial=trial,
-        run=run,
+        run=_AskedOnce(run),
         candidate=candidate,
         wrong=wrong,
         evidence=evidence,
@@ -127,6 +127,26 @@ def gather(
     )
     clues = experiments.clues()
     return clues if runs is None else experiments.with_repair(clues, runs)
+
+
+class _AskedOnce:
+    """Runs scenarios. A call that begins a process is made once: again it takes no time."""
+
+    def __init__(self, run: Callable[[Scenario], Run]) -> None:
+        self._run = run
+        self._made: dict[str, Run] = {}
+
+    def __call__(self, scenario: Scenario) -> Run:
+        if not scenario.fresh or len(scenario.cases) > 1:
+            return self._run(scenario)
+        key = repr(scenario)
+        if key not in self._made:
+            self._made[key] = self._run(scenario)
+        return self._made[key]
+
+    def knows(self, scenario: Scenario) -> bool:
+        """Whether the scenario was run already."""
+        return repr(scenario) in self._made
 
 
 def _may_repair(made: Diagnosis, edit: Edit) -> bool:
@@ -154,7 +174,7 @@ def _may_repair(made: Diagnosis, edit: Edit) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Experiments:
     trial: JudgeTrial
-    run: Callable[[Scenario], Run]
+    run: _AskedOnce
     candidate: Candidate
     wrong: Sequence[Finding]
     evidence: Sequence[MachineEvidence]
@@ -183,7 +203,7 @@ class _Experiments:
             raises = any(finding.cause is Cause.RAISES for finding in contract)
             return Clues(lines=self._lines(), some_sizes=raises and self._runs_at_listed_sizes())
         held = self._ignored_inputs(self._held_results())
-        answers = self._wrong_alone(state or self.wrong)
+        answers = self._wrong_alone(state or self.wrong, first=_HELD_CALLS if state else 0)
         self.failing.extend(answers)
         if state and not answers:
             return self._of_state(state, held)
@@ -267,10 +287,11 @@ class _Experiments:
         answers = [self._answer(case) for case in list(cases.values())[:_HELD_CALLS]]
         return bool(answers) and all(one is not None and one.right for one in answers)
 
-    def _wrong_alone(self, findings: Sequence[Finding]) -> list[WrongOutputs]:
+    def _wrong_alone(self, findings: Sequence[Finding], *, first: int) -> list[WrongOutputs]:
         """Return wrong answers of first calls of new processes, on cases of these findings.
 
-        Cases of ordinary size stand before the smallest ones, on which many faults look alike.
+        The `first` ones of a history are asked before others: they decide on its cause too. Then
+        cases of ordinary size stand before the smallest ones, on which many faults look alike.
         """
         cases: dict[str, Case] = {}
         for finding in findings:
@@ -282,7 +303,7 @@ class _Experiments:
         small = sorted((key for key in cases if sizes[key] < _ORDINARY), key=lambda k: -sizes[k])
         usable = [
             cases[key]
-            for key in (*ordinary, *small)
+            for key in dict.fromkeys((*list(cases)[:first], *ordinary, *small))
             if cases[key].in_domain and cases[key].state is None and sizes[key] <= _ELEMENTS
         ][:_TRIED]
         answers: list[WrongOutputs] = []
@@ -403,7 +424,7 @@ class _Experiments:
         while experiment is not None:
             replies: dict[str, Reply] = {}
             for question in experiment.questions:
-                if time.monotonic() > self.until:
+                if time.monotonic() > self.until and not self.run.knows(question.scenario):
                     return None
                 reply = self._reply(question.scenario)
                 if reply is not None:

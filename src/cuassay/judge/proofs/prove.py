@@ -125,38 +125,23 @@ def evidence_of(
     evidence, samples = ProofEvidence(), Samples(found=(), refused=())
     if set(LAUNCHES) & set(wanted):
         try:
-            evidence, samples = _launches_proved(
-                trial, candidate, digest, host, limit_s=limit_s, elements=elements, emit=emit
-            )
+            case = trial.cases("small")[0]
+            samples = sampled(trial, candidate, case, host, emit, elements=elements)
+            emit(Progress(text=f"launches recorded at {len(samples.found)} sizes; proving"))
+            request = request_of(trial.problem, samples, limit_s=limit_s, elements=elements)
+            with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
+                evidence = asked(
+                    caller,
+                    _FUNCTION,
+                    [memoryview(request)],
+                    ProofEvidence,
+                    timeout_s=60.0 + 24 * limit_s,
+                )
+            confirmed = run_again(evidence, trial, candidate, case, digest, host)
+            evidence = run_on_gpu(confirmed, trial, candidate, case, host, emit)
         except CuassayError as error:
             evidence = ProofEvidence(refused=str(error))
     if Property.EQUAL in wanted:
         found = equality(trial, candidate, digest, host, limit_s=limit_s, emit=emit)
         evidence = dataclasses.replace(evidence, equality=found)
     return dataclasses.replace(evidence, wanted=wanted), samples
-
-
-def _launches_proved(
-    trial: JudgeTrial,
-    candidate: Candidate,
-    digest: str,
-    host: HostNursery,
-    *,
-    limit_s: float,
-    elements: int,
-    emit: Callable[[Event], None],
-) -> tuple[ProofEvidence, Samples]:
-    case = trial.cases("small")[0]
-    samples = sampled(trial, candidate, case, host, emit, elements=elements)
-    emit(Progress(text=f"launches recorded at {len(samples.found)} sizes; proving"))
-    request = request_of(trial.problem, samples, limit_s=limit_s, elements=elements)
-    with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
-        evidence = asked(
-            caller,
-            _FUNCTION,
-            [memoryview(request)],
-            ProofEvidence,
-            timeout_s=60.0 + 24 * limit_s,
-        )
-    confirmed = run_again(evidence, trial, candidate, case, digest, host)
-    return run_on_gpu(confirmed, trial, candidate, case, host, emit), samples

@@ -159,6 +159,7 @@ class Unwatched(Closing):
             nursery=lambda: self._pool.nursery,
             limits=DEFAULT_LIMITS,
             keep=apart_dir() / self._pool.digest,
+            choices=self._pool.folder if self._device.on_gpu else None,
         )
 
 

@@ -17,7 +17,7 @@ import torch
 
 from cuassay.dispatch_modes import UntracedMode, tensors_in
 from cuassay.errors import LiftError
-from cuassay.hooks import Following, Hook, Operation, mapped, run_end
+from cuassay.hooks import Following, Hook, Operation, WriteHook, mapped, run_end
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of
 from cuassay.oracle.lift.parts import parts_of, piece
@@ -201,7 +201,7 @@ class Session:
         functional = traits.functional
         if self.hook is None or functional is None or traits.metadata:
             self.call(low)
-            if isinstance(self.hook, Following) and not traits.metadata:
+            if isinstance(self.hook, WriteHook) and not traits.metadata:
                 for target in traits.targets(low):
                     self.hook.written(target, None)
         else:
@@ -212,7 +212,7 @@ class Session:
                 if not target.numel() and target.shape != result.shape:  # as torch does with `out=`
                     target.resize_(result.shape)
                 target.copy_(result)
-                if isinstance(self.hook, Following):
+                if isinstance(self.hook, WriteHook):
                     self.hook.written(target, result)
         if traits.metadata and any(isinstance(one, Lifted) for one in traits.targets(asked)):
             with torch._C._DisableTorchDispatch():

@@ -29,6 +29,7 @@ from cuassay.oracle.lift.run import nominal_of
 from cuassay.oracle.lift.together import NotTogether
 from cuassay.oracle.special import form_of
 from cuassay.oracle.truth.atomics import ByAtomics
+from cuassay.oracle.truth.decays import log_sum_of
 from cuassay.oracle.truth.index import ChoiceWatch, TieBreak
 from cuassay.oracle.truth.inputs import InputTraits, flushed, input_traits
 from cuassay.oracle.truth.memory import is_small
@@ -212,6 +213,7 @@ class _Draws:
             rounds=index % 2 == 0,
             reassociates=index % 4 == 2,
             turn=self.runner.seed + index // (2 if index % 2 else 4),
+            log_sum=log_sum_of(index, self.runner.seed),
         )
 
 

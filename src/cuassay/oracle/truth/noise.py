@@ -19,11 +19,12 @@ from torch import Tensor
 from torch._decomp import decomposition_table
 
 from cuassay.dispatch_modes import tensors_in
-from cuassay.hooks import Observed, Operation, PassThrough, floating_in, mapped
+from cuassay.hooks import Observed, Operation, PassThrough, WriteHook, floating_in, mapped
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.lift.together import Notes, NotTogether, all_runs, bits_as, first_run
 from cuassay.oracle.truth.centred import NOTED, Centred
 from cuassay.oracle.truth.composite import COMPOSITES
+from cuassay.oracle.truth.decays import Decays
 from cuassay.oracle.truth.noises import Noises
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT, STEPS, TRANSCENDENTAL
 from cuassay.oracle.truth.precision import GRIDS, Drawn, Family, Stored
@@ -64,7 +65,7 @@ class Deviations:
         budget_bytes: int | None = None,
     ) -> None:
         self.tensor_cores, self.any_order = tensor_cores, any_order
-        self.roundoff = roundoff
+        self.device, self.roundoff = device, roundoff
         self._kept: list[tuple[str, torch.Size, tuple[Tensor, ...]]] = []
         self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
         if budget_bytes is not None:
@@ -132,7 +133,7 @@ class StepHook(PassThrough):
         return NotImplemented
 
 
-class NoiseHook:
+class NoiseHook(WriteHook):
     """Adds one draw's errors to a lifted run, or those of several draws (`Noises`) to their runs.
 
     `discontinuous` says whether a jump was met.
@@ -160,6 +161,7 @@ class NoiseHook:
         self.unmodelled: set[str] = set()  # operations met in a form that no model knows
         self._calls = 0
         self._centred = Centred()
+        self._decays = Decays(noise.log_sums, deviations.device)
 
     def replace(self, operation: Operation) -> object:
         """Run transcendental and unknown operations on perturbed arguments, or decompose."""
@@ -235,11 +237,16 @@ class NoiseHook:
             noisy = _changed(out, lambda t: self.noise.relative(t, 4.0))
         if operation.name not in EXACT:
             noisy = _rounded(self._rounding, noisy, out)
+        noisy = self._decays.changed(operation, noisy)
         if not self._inside:
             noisy = self._stored.result(operation, out, noisy)
         if operation.name in NOTED:
             self._centred.note(operation.name, operation.named, noisy)
         return noisy
+
+    def written(self, target: Tensor, value: Tensor | None) -> None:
+        """Let a state that is written into memory decay as it did."""
+        self._decays.written(target, value)
 
     def _perturbed(self, value: Any) -> Any:
         floating = isinstance(value, Tensor) and bool(floating_in(value))

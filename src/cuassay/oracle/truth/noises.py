@@ -33,6 +33,7 @@ class Noises(Noise):
         self._each = each
         self.roundoff = each[0].roundoff
         self.tiny = each[0].tiny
+        self.log_sums = tuple(one for noise in each for one in noise.log_sums)
         self._drawing = list(range(len(each)))
         # Made here: inside a run numbers become the run's own.
         factors = [FACTORS[noise.factor] for noise in each]

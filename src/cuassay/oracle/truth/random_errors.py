@@ -146,6 +146,19 @@ def hashed(values: Tensor, key: int | Tensor) -> Tensor:
     return where.bitwise_right_shift_(44).bitwise_and_(HASHED - 1)
 
 
+@dataclass(frozen=True, slots=True)
+class LogSum:
+    """How a run adds up logarithms: `factor` times each, anew after so many `terms`.
+
+    One that `runs` rounds each sum and goes on with it. Another one rounds each sum by itself, as
+    where it is made in parallel or in a wider type.
+    """
+
+    terms: int
+    factor: float
+    runs: bool
+
+
 class Noise:
     """Seeded errors of size `roundoff` (unit roundoff of the accumulation, times a gain).
 
@@ -159,7 +172,8 @@ class Noise:
     `tiny` some value may be subnormal in float32, where roundings are absolute. A draw that
     `cuts` has operands cut off where another rounds them, one that `rounds` really rounds what is
     stored in 16 bits where another errs by as much, and one that `reassociates` too a multiple of
-    each intermediate. `turn` says in which order it adds and multiplies.
+    each intermediate. `turn` says in which order it adds and multiplies, `log_sum` how it adds up
+    the logarithms of decays that the reference multiplies (`decays`).
     """
 
     def __init__(
@@ -174,10 +188,12 @@ class Noise:
         rounds: bool = False,
         reassociates: bool = False,
         turn: int = 0,
+        log_sum: LogSum | None = None,
     ) -> None:
         self.roundoff = roundoff
         self.repeats, self.tiny, self.cuts, self.rounds = repeats, tiny, cuts, rounds
         self.turn = turn
+        self.log_sums: tuple[LogSum, ...] = () if log_sum is None else (log_sum,)
         self.random = random.Random(seed)
         # Which of FACTORS. One for all: where a sum rounds a small term away, so does the next one.
         self.factor = 1 + turn * _STEP % (len(FACTORS) - 1) if reassociates else 0

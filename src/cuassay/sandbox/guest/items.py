@@ -238,11 +238,13 @@ def tensor_copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def host_memory(tensor: torch.Tensor) -> memoryview:
-    """Return the bytes of a contiguous CPU tensor; the caller keeps the tensor alive."""
+    """Return the bytes of a contiguous CPU tensor, which live as long as the view of them."""
     size = tensor.numel() * tensor.element_size()
     if size == 0:
         return memoryview(b"")
-    return memoryview((ctypes.c_char * size).from_address(_DATA_PTR(tensor))).cast("B")
+    content = (ctypes.c_char * size).from_address(_DATA_PTR(tensor))
+    content.owner = tensor  # type: ignore[attr-defined]  # a copy from a GPU has no other owner
+    return memoryview(content).cast("B")
 
 
 def digest(tensors: Sequence[torch.Tensor]) -> str:

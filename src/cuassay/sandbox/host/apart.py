@@ -12,6 +12,7 @@ import ast
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
+from cuassay.build import tuned
 from cuassay.build.sources import write_sources
 from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
@@ -102,7 +103,9 @@ class Apart(Closing):
     """The processes of one candidate that hold nothing of cuassay, one at a time.
 
     `candidate` is a Python function. Closing it ends the process. What Triton compiles there is
-    kept in `keep`, by the candidate's contents, if that is given.
+    kept in `keep`, by the candidate's contents, if that is given. Where calls are followed,
+    Triton's autotuners take what workers noted in `choices`, if that is given: what is asked there
+    is not which configuration is fast.
     """
 
     def __init__(
@@ -114,10 +117,11 @@ class Apart(Closing):
         nursery: Callable[[], Nursery],
         limits: Limits,
         keep: Path | None = None,
+        choices: Path | None = None,
     ) -> None:
         self._candidate, self._problem = candidate, problem
         self._device, self._nursery, self._limits = device, nursery, limits
-        self._keep = keep
+        self._keep, self._choices = keep, choices
         self._segments = Segments(device)
         self._segments.use_bytes("")
         self._worker: WorkerHandle | None = None
@@ -192,6 +196,10 @@ class Apart(Closing):
                 raise CannotJudgeError(walls.why_not_run(worker.walls))
             if self._keep is not None and (bare or self._device.on_gpu):
                 kept_kernels.lay_out(self._keep, worker.folder)
+            tuner: dict[str, str] = {}
+            if self._choices is not None and not bare:
+                kept_kernels.lay_out_choices(self._choices, worker.folder)
+                tuner = {"tuner": str(tuned.__file__), "choices": hello["folder"]}
             root = write_sources(self._candidate, worker.folder).relative_to(worker.folder)
             reply = await worker.ask(
                 {
@@ -201,6 +209,7 @@ class Apart(Closing):
                     "file": str(PurePosixPath(self._candidate.entry_file)),
                     "name": self._candidate.entry_function,
                     "follow": not bare,
+                    **tuner,
                     # Some hold a problem beside the kernel, as they would where they are used.
                     "package": ROOT if _imports_us(self._candidate) else "",
                 },

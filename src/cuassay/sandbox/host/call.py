@@ -44,45 +44,40 @@ class Caller(Closing):
             await self._nursery.wait_ready()
             self._worker = WorkerHandle(self._nursery, cache=self._folder, limits=self._limits)
         try:
-            return await self._called(self._worker, function, buffers, timeout_s)
+            given = os.memfd_create("buffers", os.MFD_CLOEXEC)
+            try:
+                for buffer in buffers:
+                    left = buffer.cast("B") if buffer.nbytes else buffer
+                    while left.nbytes:
+                        left = left[os.write(given, left[:_CHUNK]) :]
+                sizes = [buffer.nbytes for buffer in buffers]
+                asked = {"do": "call", "function": function, "sizes": sizes}
+                reply = await self._worker.ask(asked, (given,), limit_s=timeout_s)
+            finally:
+                os.close(given)
+            if "raised" in reply:
+                raise CannotJudgeError(f"{function} failed: {reply['raised']}"[:300])
+            size = reply.get("size")
+            if type(size) is not int or not 0 <= size <= _ANSWER_BYTES:
+                raise GoneError(Gone.GARBLED, "an answer without a plausible size")
+            room = os.memfd_create("answer", os.MFD_CLOEXEC)
+            try:
+                os.ftruncate(room, size)
+                await self._worker.ask({"do": "hand over"}, (room,), limit_s=timeout_s)
+                answer = bytearray()
+                while len(answer) < size:
+                    part = os.pread(room, min(size - len(answer), _CHUNK), len(answer))
+                    if not part:
+                        raise GoneError(Gone.GARBLED, "it cut its answer off")
+                    answer += part
+                return bytes(answer)
+            finally:
+                os.close(room)
         except GoneError as gone:
             why = f"no end within {timeout_s:g} s" if gone.kind is Gone.TIMEOUT else str(gone)
             said = " ".join(self._worker.take_output().split())[-300:]
             await self._end()
             raise CannotJudgeError(f"{function} gave no answer: {why} {said}".strip()) from None
-
-    async def _called(
-        self, worker: WorkerHandle, function: str, buffers: Sequence[memoryview], timeout_s: float
-    ) -> bytes:
-        given = os.memfd_create("buffers", os.MFD_CLOEXEC)
-        try:
-            for buffer in buffers:
-                left = buffer.cast("B") if buffer.nbytes else buffer
-                while left.nbytes:
-                    left = left[os.write(given, left[:_CHUNK]) :]
-            sizes = [buffer.nbytes for buffer in buffers]
-            asked = {"do": "call", "function": function, "sizes": sizes}
-            reply = await worker.ask(asked, (given,), limit_s=timeout_s)
-        finally:
-            os.close(given)
-        if "raised" in reply:
-            raise CannotJudgeError(f"{function} failed: {reply['raised']}"[:300])
-        size = reply.get("size")
-        if type(size) is not int or not 0 <= size <= _ANSWER_BYTES:
-            raise GoneError(Gone.GARBLED, "an answer without a plausible size")
-        room = os.memfd_create("answer", os.MFD_CLOEXEC)
-        try:
-            os.ftruncate(room, size)
-            await worker.ask({"do": "hand over"}, (room,), limit_s=timeout_s)
-            answer = bytearray()
-            while len(answer) < size:
-                part = os.pread(room, min(size - len(answer), _CHUNK), len(answer))
-                if not part:
-                    raise GoneError(Gone.GARBLED, "it cut its answer off")
-                answer += part
-            return bytes(answer)
-        finally:
-            os.close(room)
 
     def close(self) -> None:
         """End the process."""

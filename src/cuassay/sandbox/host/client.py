@@ -63,16 +63,16 @@ class WorkerPool(Closing):
         self._candidate, self._problem = candidate, problem
         self._device, self._limits = device, limits
         self.digest = candidate_digest(candidate, toolchain(device))
-        self._cache = (keep or cache_dir()) / self.digest
-        self._cache.mkdir(parents=True, exist_ok=True)
+        self.folder = (keep or cache_dir()) / self.digest
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._segments = Segments(device)
-        self.builds = Builds(candidate, problem, builder=builder, folder=self._cache, limits=limits)
+        self.builds = Builds(candidate, problem, builder=builder, folder=self.folder, limits=limits)
         self._workers = Workers(
             candidate,
             self.builds,
             device=device,
             limits=limits,
-            cache=self._cache,
+            cache=self.folder,
             nursery=nursery,
             spares=spares,
             lazy=lazy,
@@ -252,9 +252,9 @@ class WorkerPool(Closing):
         self._segments.close()
         limits = self._limits
         if trees.excess(
-            self._cache,
+            self.folder,
             files=limits.cache_files,
             depth=limits.folder_levels,
             size=limits.cache_bytes,
         ):
-            trees.remove(self._cache)
+            trees.remove(self.folder)

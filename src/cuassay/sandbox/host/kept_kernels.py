@@ -16,8 +16,11 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from cuassay.build import tuned
+
 _MOST_FILES = 8192
 _MOST_BYTES = 1 << 28
+_MOST_CHOICES = 1 << 10
 _GROUP = "__grp__"  # begins the name of a file that says where others lie
 _UNFINISHED = "tmp."
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -69,6 +72,20 @@ def take(folder: Path, kept: Path) -> None:
             with suppress(OSError):  # another trial of it was first
                 made.rename(kept / key)
             shutil.rmtree(made, ignore_errors=True)
+
+
+def lay_out_choices(made: Path, folder: Path) -> None:
+    """Put what the candidate's autotuners chose, below `made`, below a new process's own folder.
+
+    The candidate's workers write it, whose word it is: plain files alone, and few of them.
+    """
+    target = folder / tuned.FOLDER
+    with suppress(OSError):
+        target.mkdir()
+        for _, folders, names, at in os.fwalk(made / tuned.FOLDER):
+            folders.clear()
+            for name in names[:_MOST_CHOICES]:
+                (target / name).write_bytes(_contents(name, at, tuned.NOTE_BYTES))
 
 
 def _contents(name: str, folder: int, most: int) -> bytes:

@@ -345,3 +345,23 @@ def test_parts_for_which_no_time_was_left_are_told(
     monkeypatch.setattr(Effort, "exchange_s", -1.0)
     found = idle(monkeypatch, tmp_path, "return x * gain + bias")
     assert found == ["no time was left to exchange all parts of its code"]
+
+
+def test_a_run_that_is_at_work_as_the_time_ends_is_ended_and_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A kernel that compiles for each size takes longer for one run than all may."""
+    monkeypatch.setattr(Effort, "exchange_s", 0.2)
+    ended = list[Scenario]()
+
+    async def stuck(self: Here, scenario: Scenario) -> Ran | None:
+        try:
+            await asyncio.sleep(60.0)
+        finally:
+            ended.append(scenario)
+        return None
+
+    monkeypatch.setattr(Here, "exchanged", stuck)
+    found = idle(monkeypatch, tmp_path, "return x * gain + bias", device="cuda")
+    assert found == ["no time was left to exchange all parts of its code"]
+    assert [one.label for one in ended] == ["parts of its code"]

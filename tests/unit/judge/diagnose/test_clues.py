@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cuassay.checks.numeric.common import single_call
 from cuassay.diagnosis.edits import Edit, EditKind
 from cuassay.formats import load_problem
 from cuassay.judge.diagnose import clues
+from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
 from cuassay.sandbox.host.nursery import Nursery
 from tests.zoo.causes import causes_of, planted_lines
@@ -263,7 +266,7 @@ def test_no_other_axis_is_tried_where_other_sizes_are_right(cause: Cause) -> Non
     edits = [Edit(kind=kind, line=28, words="", text="") for kind in EditKind]
     worth = {edit.kind for edit in edits if clues._may_repair(made, edit)}
     assert set(EditKind) - worth == {EditKind.AXIS}
-    other = dataclasses.replace(made, cause=Cause.WRONG_VALUES)
+    other = replace(made, cause=Cause.WRONG_VALUES)
     assert all(clues._may_repair(other, edit) for edit in edits)
 
 
@@ -274,8 +277,21 @@ def test_where_the_machine_saw_bits_go_other_precision_is_tried_there_or_where_i
     )
     there = Edit(kind=EditKind.PRECISION, line=28, words="", text="")
     assert clues._may_repair(made, there)
-    assert not clues._may_repair(made, dataclasses.replace(there, kind=EditKind.NUMBER))
-    elsewhere = dataclasses.replace(there, line=12)
+    assert not clues._may_repair(made, replace(there, kind=EditKind.NUMBER))
+    elsewhere = replace(there, line=12)
     assert not clues._may_repair(made, elsewhere)
-    assert clues._may_repair(made, dataclasses.replace(elsewhere, filled=True))
-    assert clues._may_repair(made, dataclasses.replace(elsewhere, carried=True))
+    assert clues._may_repair(made, replace(elsewhere, filled=True))
+    assert clues._may_repair(made, replace(elsewhere, carried=True))
+
+
+def test_a_call_that_begins_a_process_is_made_once() -> None:
+    runs: list[Any] = [object() for _ in range(3)]
+    left = iter(runs)
+    asked = clues._AskedOnce(lambda scenario: next(left))
+    first = replace(single_call(Case(label="small", axes={}), label="first"), fresh=True)
+    assert not asked.knows(first)
+    assert asked(first) is asked(first) is runs[0]
+    assert asked.knows(first)
+    later = replace(first, fresh=False)
+    assert [asked(later), asked(later)] == runs[1:]
+    assert not asked.knows(later)

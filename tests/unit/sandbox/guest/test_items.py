@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import torch
 
 from cuassay.model.trace import ResultItem
 from cuassay.sandbox.guest.items import (
     address,
     describe,
+    host_memory,
     plain_tensor,
     unshadowed,
     with_overlaps,
@@ -53,3 +57,16 @@ def test_overlaps_of_huge_claims_are_left_undecided() -> None:
         kind="tensor", type_name="", dtype="float32", shape=(1 << 30, 2), strides=(1, 1)
     )
     assert [item.overlaps for item in with_overlaps([one, one], [64, 68])] == [(), ()]
+
+
+def test_the_bytes_of_a_copy_live_as_long_as_the_view_of_them() -> None:
+    tensor = torch.arange(1000, dtype=torch.float32)
+    alive, view = weakref.ref(tensor), host_memory(tensor)
+    expected = bytes(view)
+    del tensor
+    gc.collect()
+    assert alive() is not None
+    assert bytes(view) == expected
+    del view
+    gc.collect()
+    assert alive() is None

@@ -53,6 +53,15 @@ def test_what_a_worker_writes_it_also_reads(memory: int) -> None:
     assert given.owned  # it was read into memory of the worker's own
 
 
+def test_what_is_copied_to_be_written_lives_until_it_is_written(memory: int) -> None:
+    """A conjugate is evaluated into a tensor of its own, as a GPU's comes to the host."""
+    x = torch.complex(torch.arange(1000.0), torch.arange(1000.0))
+    os.ftruncate(memory, nbytes("complex64", x.shape))
+    WorkerTransport(CPU).write({"kind": "memfd", "offsets": [0]}, (memory,), [x.conj()])
+    found = torch.frombuffer(bytearray(os.pread(memory, 8000, 0)), dtype=torch.complex64)
+    assert torch.equal(found, x.conj().resolve_conj())
+
+
 def test_a_segment_that_ends_early_is_no_tensor_of_zeros(memory: int) -> None:
     os.ftruncate(memory, 8)
     layout = [{"name": "x", "dtype": "float32", "shape": [4], "offset": 0}]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path, PurePosixPath
 
 import pytest
 import torch
 
+from cuassay.build import tuned
 from cuassay.model.case import Case
 from cuassay.model.device import CPU
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
@@ -82,6 +84,95 @@ def test_links_pipes_and_what_is_too_much_are_not_taken(
     kept_kernels.take(folder, kept)
     assert [path.name for path in kept.parent.iterdir()] == ["digest"]
     assert [path.name for path in kept.iterdir()] == ["A"]
+
+
+def test_of_what_autotuners_chose_plain_files_alone_are_laid_out(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("1234")
+    made, folder = tmp_path / "made", tmp_path / "folder"
+    (made / "tuned" / "deeper").mkdir(parents=True)
+    folder.mkdir()
+    (made / "tuned" / "plain").write_text("BLOCK: 2")
+    (made / "tuned" / "long").write_text("x" * 10_000)
+    (made / "tuned" / "link").symlink_to(tmp_path / "secret")
+    (made / "tuned" / "deeper" / "file").write_text("deeper")
+    os.mkfifo(made / "tuned" / "pipe")
+    kept_kernels.lay_out_choices(made, folder)
+    found = {path.name: path.read_text() for path in (folder / "tuned").iterdir()}
+    assert found == {"plain": "BLOCK: 2", "long": "x" * 4096, "link": "", "pipe": ""}
+    (tmp_path / "other").mkdir()
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "tuned").symlink_to(made / "tuned")
+    kept_kernels.lay_out_choices(tmp_path / "away", tmp_path / "other")
+    assert list((tmp_path / "other" / "tuned").iterdir()) == []
+
+
+_TUNES = """
+from triton.runtime.autotuner import Autotuner, Config
+
+
+class Kernel:
+    called = []
+
+    @staticmethod
+    def fn(x, n, BLOCK):
+        pass
+
+    def run(self, x, n, BLOCK, **_):
+        self.called.append(BLOCK)
+
+
+TUNER = Autotuner(
+    Kernel(), ["x", "n", "BLOCK"], [Config({"BLOCK": n}) for n in (8, 2, 4)], ["n"], None, None
+)
+
+
+def run(x):
+    TUNER.run(x, x.shape[0])
+    return x + sum(set(Kernel.called))
+"""
+
+
+def test_where_calls_are_followed_autotuners_take_what_workers_chose(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    made = candidate(_TUNES)
+    place = tmp_path / PurePosixPath(made.entry_file).name
+    place.write_text(made.sources[0].text)
+    spec = spec_from_file_location("tunes", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
+    cases = tuple(Case(label=str(n), axes={"n": n}) for n in (10, 20))
+
+    def used(choices: Path) -> list[float]:
+        """Return the sum of all configurations that were called, after a call of each size."""
+        found = []
+        with Apart(
+            made,
+            problem(),
+            device=CPU,
+            nursery=lambda: nursery,
+            limits=LIMITS,
+            choices=choices,
+        ) as apart:
+            for case in cases:
+                asked = Scenario(label="followed", cases=(case,), steps=steps, timeout_s=60.0)
+                run = apart.run(asked, lambda case: {"x": torch.zeros(case.axes["n"])}, fresh=False)
+                record = run.result.records[-1]
+                assert isinstance(record, StepDone), record
+                found.append(float(run.tensor(record.items[0])[0]))
+        return found
+
+    (tmp_path / "chose" / "tuned").mkdir(parents=True)
+    (tmp_path / "chose" / "tuned" / tuned._name(module.TUNER)).write_text(
+        str(module.TUNER.configs[1])
+    )
+    assert used(tmp_path / "chose") == [2.0, 2.0]
+    # Without a choice the first call tunes, over all, and later sizes use what it chose.
+    assert used(tmp_path / "none") == [14.0, 14.0]
 
 
 def test_a_process_apart_finds_what_the_one_before_it_made(

@@ -105,7 +105,17 @@ class CheckJob:
                 )
             )
             return
-        sketch, numbers = self._screened()
+        snapshot = self.snapshot
+        pairs = zip(snapshot.outputs, self.wanted, strict=True)
+        vectors = [screen.screened(got, want) for got, want in pairs]
+        home = device.device_of(snapshot.tensors)
+        found = torch.cat([screen.input_sketch(snapshot.tensors), *[v.to(home) for v in vectors]])
+        flat: list[float] = found.tolist()  # waits, in this thread, for this stream
+        count, first = len(screen.STATISTICS), len(screen.SKETCH) + len(snapshot.tensors)
+        sketch, numbers = (
+            flat[:first],
+            [flat[i : i + count] for i in range(first, len(flat), count)],
+        )
         if not self.gradient_of and self.entry.range.leaves(sketch):
             watch.sampler.heed()
         if self._asks_oracle(numbers):
@@ -135,17 +145,6 @@ class CheckJob:
             return [f"grad_input{place}" for place in self.gradient_of]
         count = len(self.wanted) - len(self.written)
         return self.watch.trusted.names(count) + [f"written{place}" for place in self.written]
-
-    def _screened(self) -> tuple[list[float], list[list[float]]]:
-        snapshot = self.snapshot
-        pairs = zip(snapshot.outputs, self.wanted, strict=True)
-        vectors = [screen.screened(got, want) for got, want in pairs]
-        home = device.device_of(snapshot.tensors)
-        found = torch.cat([screen.input_sketch(snapshot.tensors), *[v.to(home) for v in vectors]])
-        numbers: list[float] = found.tolist()  # waits, in this thread, for this stream
-        count, first = len(screen.STATISTICS), len(screen.SKETCH) + len(snapshot.tensors)
-        rest = numbers[first:]
-        return numbers[:first], [rest[i : i + count] for i in range(0, len(rest), count)]
 
     def _asks_oracle(self, numbers: list[list[float]]) -> bool:
         entry = self.entry

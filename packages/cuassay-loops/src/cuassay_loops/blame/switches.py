@@ -195,7 +195,16 @@ def installed(model: nn.Module, swaps: Sequence[Swap]) -> Iterator[dict[str, Swi
                 raise UsageError(f"two sites are called '{swap.name}'; names tell them apart")
             match swap.kind:
                 case "operator":
-                    switch = operators[swap.where] = _operator(swap)
+                    library, _, name = swap.where.partition("::")
+                    packet = getattr(getattr(torch.ops, library), name, None)
+                    if packet is None:
+                        raise UsageError(
+                            f"site '{swap.name}': torch.ops has no operator '{swap.where}'"
+                        )
+                    kernel = swap.kernel or packet.default
+                    switch = operators[swap.where] = Switch(
+                        swap.name, _below(kernel), _below(swap.trusted)
+                    )
                 case "function":
                     module, _, attribute = swap.where.partition(":")
                     *path, name = attribute.split(".")
@@ -234,15 +243,6 @@ def _module(model: nn.Module, swap: Swap, stack: contextlib.ExitStack) -> Switch
     setattr(parent, name, _Routed(switch, inner))
     stack.callback(setattr, parent, name, inner)
     return switch
-
-
-def _operator(swap: Swap) -> Switch:
-    library, _, name = swap.where.partition("::")
-    packet = getattr(getattr(torch.ops, library), name, None)
-    if packet is None:
-        raise UsageError(f"site '{swap.name}': torch.ops has no operator '{swap.where}'")
-    kernel = swap.kernel or packet.default
-    return Switch(swap.name, _below(kernel), _below(swap.trusted))
 
 
 def _below(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -73,19 +73,17 @@ class Encoder:
         x = self._normed(x.to(self.ops.low), "embeddings.LayerNorm")
         states = [x]
         for layer in range(self.sizes.layers):
-            x = self._layer(x, mask, _BLOCK.format(layer))
+            name = _BLOCK.format(layer)
+            mixed = self._attention(x, mask, name + "attention.self.")
+            out = self._linear(mixed, name + "attention.output.dense")
+            x = self._normed(x + out, name + "attention.output.LayerNorm")
+            dense = name + "intermediate.dense"
+            flat, matrix = x.flatten(0, 1).contiguous(), self._matrix(dense)
+            (inner,) = self.ops("gemm_bias_gelu", flat, matrix, self.weight(dense + ".bias"))
+            out = self._linear(inner.reshape(*x.shape[:2], -1), name + "output.dense")
+            x = self._normed(x + out, name + "output.LayerNorm")
             states.append(x)
         return states
-
-    def _layer(self, x: torch.Tensor, mask: torch.Tensor, name: str) -> torch.Tensor:
-        mixed = self._attention(x, mask, name + "attention.self.")
-        out = self._linear(mixed, name + "attention.output.dense")
-        x = self._normed(x + out, name + "attention.output.LayerNorm")
-        dense = name + "intermediate.dense"
-        flat, matrix = x.flatten(0, 1).contiguous(), self._matrix(dense)
-        (inner,) = self.ops("gemm_bias_gelu", flat, matrix, self.weight(dense + ".bias"))
-        out = self._linear(inner.reshape(*x.shape[:2], -1), name + "output.dense")
-        return self._normed(x + out, name + "output.LayerNorm")
 
     def _attention(self, x: torch.Tensor, mask: torch.Tensor, name: str) -> torch.Tensor:
         count, length, hidden = x.shape

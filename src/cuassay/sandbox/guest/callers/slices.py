@@ -23,17 +23,14 @@ def read(host: Host, step: ReadSlices) -> Made:
     tensors: list[torch.Tensor] = []
     for name, value in host.result(step.result):
         item = items.describe(value, name=name, inputs={})
-        if item.kind == "tensor" and isinstance(value, torch.Tensor) and _has(item.shape, step):
+        fits = step.axis < len(item.shape) and max(step.places, default=0) < item.shape[step.axis]
+        if item.kind == "tensor" and isinstance(value, torch.Tensor) and fits:
             places = torch.tensor(step.places, device=value.device)
             taken = items.plain_tensor(value.index_select(step.axis, places))
             item = replace(item, shape=tuple(taken.shape), buffer=len(tensors))
             tensors.append(taken)
         found.append(item)
     return Made(items=tuple(found), tensors=tuple(tensors))
-
-
-def _has(shape: tuple[int, ...], step: ReadSlices) -> bool:
-    return step.axis < len(shape) and max(step.places, default=0) < shape[step.axis]
 
 
 def overwrite(host: Host, step: Overwrite) -> Made:

@@ -57,7 +57,13 @@ class _Mode(UntracedMode):
             return made
         if not changes and made.untyped_storage().data_ptr() in before:  # a view
             return made
-        place = self._place()
+        count = self._backtrace(self._frames, _FRAMES)
+        found = []  # where frames of libraries are that lead here, innermost first
+        for address in self._frames[:count]:
+            for begin, end, base in self._ranges:
+                if address is not None and begin <= address < end:
+                    found.append(f"{address - base - 1:x}")
+        place = "-".join(found)
         if not place:
             return made
         site = f"{name} {place}"
@@ -70,16 +76,6 @@ class _Mode(UntracedMode):
             other = _other(made, operands, self._wanted.instead)
             return made.copy_(other) if changes else other
         return made
-
-    def _place(self) -> str:
-        """Return where frames of libraries are that lead here, innermost first."""
-        count = self._backtrace(self._frames, _FRAMES)
-        found = []
-        for address in self._frames[:count]:
-            for begin, end, base in self._ranges:
-                if address is not None and begin <= address < end:
-                    found.append(f"{address - base - 1:x}")
-        return "-".join(found)
 
 
 def _instead(name: str, made: torch.Tensor, operands: Sequence[torch.Tensor]) -> set[Instead]:

@@ -92,6 +92,13 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
 
 def _count(event: str, arguments: tuple[object, ...]) -> None:
     """Note what an event asks, if the candidate's code asks it."""
+    if event == "object.__getattr__":
+        # What follows Python's calls reads a frame at each of them, in libraries too: only the
+        # frame that asks is looked at, not those of its callers.
+        file = sys._getframe(2).f_code.co_filename
+        if arguments[1] in _FRAME_OF and not file.startswith("<") and _is_own(file):
+            _asked.add(_CALLERS)
+        return
     way = _way()
     if way is None:
         return
@@ -99,13 +106,13 @@ def _count(event: str, arguments: tuple[object, ...]) -> None:
         case "sys._getframe" | "sys._current_frames":
             if all(one in _OF_FRAMES for one in way):
                 _asked.add(_CALLERS)
-        case "object.__getattr__":
-            if arguments[1] in _FRAME_OF and not way:
-                _asked.add(_CALLERS)
         case "gc.get_objects" | "gc.get_referrers":
             _asked.add(_HELD)
         case "ctypes.dlopen":
-            if way == ["ctypes"] and _is_c_library(arguments[0]):
+            # The C library, or the process itself, which has it
+            library = arguments[0]
+            c_library = library is None or _C_LIBRARY.fullmatch(os.fsdecode(str(library)))
+            if way == ["ctypes"] and c_library:
                 _asked.add(_NATIVE)
         case "ctypes.dlsym":
             library, name = arguments
@@ -117,11 +124,6 @@ def _count(event: str, arguments: tuple[object, ...]) -> None:
             _asked.add(_BOUNDS)
         case _:
             _read(event, arguments, way)
-
-
-def _is_c_library(name: object) -> bool:
-    """Whether a library is the C library, or the process itself, which has it."""
-    return name is None or bool(_C_LIBRARY.fullmatch(os.fsdecode(str(name))))
 
 
 def _read(event: str, arguments: tuple[object, ...], way: list[str]) -> None:
@@ -162,7 +164,9 @@ def _way() -> list[str] | None:
         installed = any(one in name for one in _INSTALLED)
         if not name.startswith("<") and (installed or not name.startswith(_LIBRARY)):
             return way if _is_own(name) else None
-        way.append(name if name.startswith("<") else _module(name))
+        if not name.startswith("<"):
+            name = os.path.splitext(os.path.relpath(name, _LIBRARY).split(os.sep)[0])[0]
+        way.append(name)
         frame = frame.f_back
     return None
 
@@ -171,7 +175,3 @@ def _way() -> list[str] | None:
 def _is_own(file: str) -> bool:
     """Whether a file of code is the candidate's: looked up once, since frames ask often."""
     return os.path.realpath(file).startswith(_root)
-
-
-def _module(file: str) -> str:
-    return os.path.splitext(os.path.relpath(file, _LIBRARY).split(os.sep)[0])[0]

@@ -247,12 +247,9 @@ def signals() -> dict[str, str]:
     for number in signal.valid_signals():
         handler = signal.getsignal(number)
         text = handler.name if isinstance(handler, signal.Handlers) else _identity(handler)
-        found[f"process handler of {_signal_name(number)}"] = text
+        name = number.name if isinstance(number, signal.Signals) else f"signal {number}"
+        found[f"process handler of {name}"] = text
     return found
-
-
-def _signal_name(number: int) -> str:
-    return number.name if isinstance(number, signal.Signals) else f"signal {number}"
 
 
 def variables(source: Mapping[str, str]) -> dict[str, str]:

@@ -333,6 +333,12 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                     if request.get("follow"):
                         followed += follower(root)
                         watched += watcher(root)
+                    if request.get("tuner"):  # a text: its tuners take what others chose
+                        tuner: dict[str, Any] = {"__name__": "tuner"}
+                        with open(request["tuner"], encoding="utf-8") as file:
+                            exec(compile(file.read(), "<tuner>", "exec", dont_inherit=True), tuner)
+                        tuner["tune_once"](tuner["Path"](request["choices"]))
+                        del tuner, file
                     stem = say.splitext(say.basename(place))[0]
                     inside = say.isfile(say.join(say.dirname(place), "__init__.py"))
                     if inside and say.dirname(request["file"]):

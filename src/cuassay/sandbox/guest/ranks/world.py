@@ -242,7 +242,22 @@ class World:
             begin = Begin(listed, timing.refill, timing.moments, busy_ms, timing.issued)
             self._send(rank, begin)
         while any(rank.state is not _Is.OVER for rank in self._ranks):
-            self._go_on()
+            # Those go on that may; where none can and none runs, they never will.
+            for rank in sorted(self._ranks, key=self._is_late):
+                if self._is_late(rank) and not self._is_late_enough(rank):
+                    continue
+                match rank.state:
+                    case _Is.ARRIVED:
+                        self._send(rank, Go())
+                    case _Is.POSTED:
+                        self._deliver(rank)
+                        self._send(rank, Go())
+                    case _Is.WAITING if self._brought_about(rank.meetings[rank.waits][1]):
+                        self._deliver(rank)
+            if not any(rank.state is _Is.RUNNING for rank in self._ranks) and not all(
+                rank.state is _Is.OVER for rank in self._ranks
+            ):
+                raise self._stuck()
             self._hear()
         unmet = [meeting for meeting in self._meetings.waiting if meeting.absent]
         if unmet:
@@ -252,24 +267,6 @@ class World:
         for rank in self._ranks:
             self._send(rank, Read())
         return [self._expect(rank, Holds) for rank in self._ranks]
-
-    def _go_on(self) -> None:
-        """Let ranks go on that may; raise where none can and none runs."""
-        for rank in sorted(self._ranks, key=self._is_late):
-            if self._is_late(rank) and not self._is_late_enough(rank):
-                continue
-            match rank.state:
-                case _Is.ARRIVED:
-                    self._send(rank, Go())
-                case _Is.POSTED:
-                    self._deliver(rank)
-                    self._send(rank, Go())
-                case _Is.WAITING if self._brought_about(rank.meetings[rank.waits][1]):
-                    self._deliver(rank)
-        if not any(rank.state is _Is.RUNNING for rank in self._ranks) and not all(
-            rank.state is _Is.OVER for rank in self._ranks
-        ):
-            raise self._stuck()
 
     def _is_late(self, rank: _Rank) -> bool:
         return rank.number // self._groups == self._timing.late

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cuassay.sandbox.guest.observe import own_process
+
 _RUN = """
 import sys
 from cuassay.sandbox.guest.observe import own_process
@@ -118,3 +120,15 @@ def test_what_libraries_read_and_what_says_nothing_of_the_process_do_not_count(
     tmp_path: Path, text: str
 ) -> None:
     assert asked(tmp_path, text) == "[]"
+
+
+def test_a_frame_that_is_read_costs_no_look_at_the_callers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A trace of Python's calls reads one at each call: an import of a compiler took ten times."""
+    monkeypatch.setattr(own_process, "_way", lambda: pytest.fail("it looked at the callers"))
+    seen: set[str] = set()
+    monkeypatch.setattr(own_process, "_asked", seen)
+    monkeypatch.setattr(own_process, "_is_own", lambda file: True)
+    own_process._note("object.__getattr__", (None, "f_code"))
+    assert seen == {own_process._CALLERS}
