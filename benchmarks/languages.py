@@ -765,7 +765,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 flush=True,
             )
     lines = map(json.loads, given.rows.read_text(encoding="utf-8").splitlines())
-    last = {row.key: row for row in (Row(**line) for line in lines)}
+    known = {f"{one.language}/{one.name}" for one in STRANGERS}
+    last = {row.key: row for row in (Row(**line) for line in lines) if row.key[0] in known}
     rows = list(last.values())
     found = show(rows)
     if given.report:
