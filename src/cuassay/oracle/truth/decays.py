@@ -13,6 +13,7 @@ have g / ln 2), whose sums round otherwise: so does each draw.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,8 +66,7 @@ class Decays:
     def __init__(self, sums: Sequence[LogSum], device: torch.device) -> None:
         self._sums = tuple(sums)
         # Made here: inside a run numbers become the run's own.
-        factors = [one.factor for one in sums]
-        self._factors = torch.tensor(factors, dtype=torch.float64, device=device)
+        self._factors = _tensor_of(tuple(one.factor for one in sums), device)
         self._exponentials: dict[int, weakref.ref[UntypedStorage]] = {}
         self._states: dict[int, _Sums] = {}
 
@@ -130,7 +130,8 @@ class Decays:
         for step, one in enumerate(logs.unbind(-1)[1:], 1):
             total, rounded, gained = self._added(total, rounded, one, step)
             sums.append(sums[-1] + gained)
-        every = torch.stack(sums, -1).movedim(-1, dim) if asked.name == "cumprod" else sums[-1]
+        along = asked.name == "cumprod"
+        every = torch.stack(sums, -1).movedim(-1, int(asked.named["dim"])) if along else sums[-1]
         return torch.addcmul(out, out, every.reshape(out.shape).to(out.dtype))
 
     def _added(
@@ -188,6 +189,12 @@ class Decays:
         if known is None or known.storage() is None:
             return None
         return known if known.layout == (value.shape, value.stride()) else None
+
+
+@functools.lru_cache(maxsize=64)
+def _tensor_of(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    """Return numbers in float64. A GPU is waited for when they go there."""
+    return torch.tensor(numbers, dtype=torch.float64, device=device)
 
 
 def _memory(value: Tensor) -> tuple[UntypedStorage, int]:
