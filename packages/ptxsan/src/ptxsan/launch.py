@@ -110,7 +110,7 @@ class TensorMap:
         rank, raw = len(self.sizes), bytearray(L.T_BYTES)
         struct.pack_into("<Q", raw, L.T_BASE, base)
         struct.pack_into(f"<{rank}I", raw, L.T_SIZES, *self.sizes)
-        raw[L.T_RANK], raw[L.T_TYPE] = rank - 1, ELEMENTS[self.element]
+        raw[L.T_RANK], raw[L.T_TYPE] = rank - 1 | L.T_OWN, ELEMENTS[self.element]
         for axis in range(1, rank):
             stride = self.strides[axis - 1] // 16
             struct.pack_into("<I", raw, L.T_STRIDES + 4 * (axis - 1), stride & 0xFFFFFFFF)

@@ -81,8 +81,8 @@ _FULL = {
         "core, than the machine keeps track of"
     ),
     L.BAD_DESCRIPTOR: (
-        "a descriptor of tcgen05 with a base offset, an absolute leading dimension or 128-byte "
-        "swizzling in units of 32 bytes"
+        "a descriptor of tcgen05 with a base offset, an absolute leading dimension outside of "
+        "products of K = 96, or 128-byte swizzling in units of 32 bytes"
     ),
     L.BAD_DESCRIPTOR + 1: (
         "a sparse product of tcgen05 with fewer than 128 rows in a block, metadata from an odd "
@@ -95,6 +95,14 @@ _FULL = {
     L.BAD_DESCRIPTOR + 2: (
         "a product of tcgen05 with A in tensor memory and elements of 4 or 6 bits, or fewer than "
         "128 rows where weights are stationary"
+    ),
+    L.BAD_DESCRIPTOR + 4: (
+        "a product of tcgen05 of 4-bit elements whose descriptor asks for a depth above 96, or for "
+        "96 with A in tensor memory or turned operands"
+    ),
+    L.UNKNOWN_MAP: (
+        "a tensor map in hardware's own form with interleaving, element strides or an element type "
+        "that no public text describes"
     ),
     7: "an im2col copy that begins outside of its bounding box, of which no documentation tells",
 }

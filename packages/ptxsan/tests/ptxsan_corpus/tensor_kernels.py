@@ -247,16 +247,16 @@ def inputs(seed: int, depth: int = DEPTH) -> tuple[NDArray[np.float16], NDArray[
 
 def execute(
     text: str, arrays: Sequence[NDArray[np.generic]], *, threads: int = 128, schedule: str = "forward",
-    cluster: int = 1, blocks: int = 1, races: bool = True,
+    cluster: int = 1, blocks: int = 1, races: bool = True, arch: int = 100,
 ) -> tuple[MachineReport, list[Buffer]]:  # fmt: skip
-    """Run entry `k` on sm_100; return the report and the buffers."""
+    """Run entry `k`, on sm_100 unless `arch` says another; return the report and the buffers."""
     buffers = [buffer_of(one, name) for one, name in zip(arrays, "abdefg", strict=False)]
     given: list[Argument] = [Pointer(buffer=one) for one in buffers]
     launch = Launch(
         kernel="k", grid=(blocks, 1, 1), block=(threads, 1, 1), cluster=(cluster, 1, 1),
         arguments=tuple(given),
     )  # fmt: skip
-    options = Options(arch=100, schedule=schedule, shadow=False, races=races)
+    options = Options(arch=arch, schedule=schedule, shadow=False, races=races)
     return run(parse(text), launch, options=options), buffers
 
 

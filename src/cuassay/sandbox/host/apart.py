@@ -105,7 +105,8 @@ class Apart(Closing):
     `candidate` is a Python function. Closing it ends the process. What Triton compiles there is
     kept in `keep`, by the candidate's contents, if that is given. Where calls are followed,
     Triton's autotuners take what workers noted in `choices`, if that is given: what is asked there
-    is not which configuration is fast.
+    is not which configuration is fast. What such a process compiled is kept for others like it
+    alone, for it can know that it is followed.
     """
 
     def __init__(
@@ -122,6 +123,10 @@ class Apart(Closing):
         self._candidate, self._problem = candidate, problem
         self._device, self._nursery, self._limits = device, nursery, limits
         self._keep, self._choices = keep, choices
+        self._keep_followed: Path | None = None
+        if keep is not None and choices is not None:
+            self._keep_followed = keep.with_name(f"{keep.name}-followed")
+        self._follows = False  # whether the process that lives does
         self._segments = Segments(device)
         self._segments.use_bytes("")
         self._worker: WorkerHandle | None = None
@@ -185,6 +190,7 @@ class Apart(Closing):
         await nursery.wait_ready()
         mode = Mode.APART if bare else Mode.PLAIN
         self.started += 1
+        self._follows = not bare
         worker = self._worker = WorkerHandle(
             nursery.plain, cache=nursery.folder, limits=self._limits, mode=mode
         )
@@ -194,8 +200,9 @@ class Apart(Closing):
             self.walls = dict(worker.walls)
             if confined() and walls.fallen(worker.walls):
                 raise CannotJudgeError(walls.why_not_run(worker.walls))
-            if self._keep is not None and (bare or self._device.on_gpu):
-                kept_kernels.lay_out(self._keep, worker.folder)
+            own = self._keep if bare else self._keep_followed
+            if own is not None and self._keep is not None:
+                kept_kernels.lay_out(own if own.is_dir() else self._keep, worker.folder)
             tuner: dict[str, str] = {}
             if self._choices is not None and not bare:
                 kept_kernels.lay_out_choices(self._choices, worker.folder)
@@ -225,6 +232,8 @@ class Apart(Closing):
     async def _end(self) -> None:
         if self._worker is not None:
             worker, self._worker = self._worker, None
+            if self._follows and self._keep_followed is not None:
+                kept_kernels.take(worker.folder, self._keep_followed)
             await worker.end()
             worker.close()
 

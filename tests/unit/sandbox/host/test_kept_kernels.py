@@ -180,9 +180,9 @@ def test_a_process_apart_finds_what_the_one_before_it_made(
 ) -> None:
     steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
     case = Case(label="0", axes={"n": 10})
-    asked = Scenario(label="apart", cases=(case,), steps=steps, mode=Mode.APART, timeout_s=60.0)
 
-    def found(keep: Path) -> float:
+    def found(keep: Path, mode: Mode = Mode.APART) -> float:
+        asked = Scenario(label="apart", cases=(case,), steps=steps, mode=mode, timeout_s=60.0)
         with Apart(
             candidate(_COUNTS),
             problem(),
@@ -190,6 +190,7 @@ def test_a_process_apart_finds_what_the_one_before_it_made(
             nursery=lambda: nursery,
             limits=LIMITS,
             keep=keep,
+            choices=tmp_path,
         ) as apart:
             run = apart.run(asked, lambda _: {"x": torch.zeros(10)}, fresh=True)
         record = run.result.records[-1]
@@ -198,3 +199,6 @@ def test_a_process_apart_finds_what_the_one_before_it_made(
 
     assert [found(tmp_path / "one") for _ in range(3)] == [0.0, 1.0, 2.0]
     assert found(tmp_path / "other") == 0.0
+    # One that is followed may know it: what it makes is there for others that are, and for no else.
+    assert [found(tmp_path / "one", Mode.PLAIN) for _ in range(2)] == [3.0, 4.0]
+    assert found(tmp_path / "one") == 3.0

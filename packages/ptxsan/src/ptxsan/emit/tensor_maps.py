@@ -58,6 +58,8 @@ def emit_replace(cx: Emit, ins: Instruction) -> None:
         value = Value("u64", cx.let(f"lshr i64 {value.bits}, 4"), value.poison)
     elif name == "box_dim":
         value = Value("u32", cx.let(f"sub i32 {value.bits}, 1"), value.poison)
+    elif name == "rank":
+        value = Value("u32", cx.let(f"or i32 {value.bits}, {L.T_OWN}"), value.poison)
     elif name == "element_stride" and index == 0:
         return  # the innermost dimension has none that counts
     _put(cx, ins, text, offset + size * index, size, value)

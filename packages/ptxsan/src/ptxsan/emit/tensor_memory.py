@@ -25,6 +25,7 @@ from ptxsan.runtime.tensor_products import (
     A_INSIDE,
     ACCUMULATE,
     AS_THEY_ARE,
+    DEEP,
     DISABLED,
     FROM_4_BITS,
     FROM_6_BITS,
@@ -51,6 +52,7 @@ _COPIES = {
     ("32x128b", "warpx4"): (3, 16),
 }  # fmt: skip
 _UNPACKED = {"b6x16_p32": FROM_6_BITS, "b4x16_p64": FROM_4_BITS}
+_DEEP_ARCH = 103  # whose descriptors may ask for K = 96
 _SCALES = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
 
 
@@ -347,7 +349,7 @@ def emit_multiply(cx: Emit, ins: Instruction) -> None:
         if "block32" in ins.parts and kind == "mxf4nvf4":
             count = 2
         count = next((_SCALES[one] for one in ins.parts if one in _SCALES), count)
-        how |= count << SCALES
+        how |= count << SCALES | (DEEP if cx.options.arch == _DEEP_ARCH else 0)
     if isinstance(rest[0], Vector):
         how |= DISABLED
         for index, one in enumerate(rest[0].items):

@@ -30,6 +30,16 @@ _CONCURRENT = frozenset({
     "cudaHostRegister", "cudaGraphLaunch", "cudaLaunchKernelExC", "cudaMallocAsync",
     "cudaFreeAsync",
 })  # fmt: skip
+# A library that needs the runtime takes the one that is loaded, wherever that lies. Its symbols
+# carry its name as a version: NVIDIA's runtime, which a torch for CUDA loads for the whole process,
+# has functions of the same names and would be called in their place.
+# Where a compiler links libstdc++ as an archive, every library keeps its copy to itself: of facets
+# of locales, which a process has once, a program would get those of another copy, and fail.
+_OWN_ARCHIVES = "-Wl,--exclude-libs,ALL"
+_RUNTIME_FLAGS = (
+    "-O1", "-std=c++17", "-fPIC", "-shared", "-w", "-Wl,--default-symver", "-Wl,-Bsymbolic",
+    _OWN_ARCHIVES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +244,7 @@ def shared_runtime(compiler: str) -> Path:
     from ptxsan.home import runtime_dir
 
     sources = [file for file in sorted(NATIVE.iterdir()) if file.is_file()]
-    texts = [compiler.encode(), *(file.read_bytes() for file in sources)]
+    texts = [" ".join((compiler, *_RUNTIME_FLAGS)).encode(), *(one.read_bytes() for one in sources)]
     digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:20]
     return runtime_library(runtime_dir() / f"host-{digest}", compiler=compiler)
 
@@ -245,11 +255,7 @@ def runtime_library(folder: Path, *, compiler: str = "g++") -> Path:
     if not library.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".libcuda_host.{uuid.uuid4().hex}"  # others may be at it as well
-        command = [compiler, "-O1", "-std=c++17", "-fPIC", "-shared", "-w"]
-        # A library that needs it takes the one that is loaded, wherever that lies. Its symbols
-        # carry its name as a version: NVIDIA's runtime, which a torch for CUDA loads for the whole
-        # process, has functions of the same names and would be called in their place.
-        command += [f"-Wl,-soname,{library.name}", "-Wl,--default-symver", "-Wl,-Bsymbolic"]
+        command = [compiler, *_RUNTIME_FLAGS, f"-Wl,-soname,{library.name}"]
         command += [f"-I{one}" for one in include_folders()]
         command += [*map(str, sorted(NATIVE.glob("*.cpp"))), "-o", str(draft)]
         run_compiler(command, "the CUDA runtime for the host does not compile")
@@ -303,7 +309,7 @@ def link(
     anchor = library.with_suffix(".anchor.cpp")
     anchor.write_text(f'extern "C" __attribute__((visibility("default"))) char {ANCHOR} = 0;\n')
     draft = library.with_suffix(".draft")
-    command = [compiler, "-shared", "-fPIC", "-w", "-Wl,-Bsymbolic"]
+    command = [compiler, "-shared", "-fPIC", "-w", "-Wl,-Bsymbolic", _OWN_ARCHIVES]
     command += [*(str(unit.object) for unit in units), *map(str, objects), str(anchor)]
     command += [str(runtime), f"-Wl,-rpath,{runtime.parent}", *flags, "-o", str(draft)]
     run_compiler(command, "the program does not link")

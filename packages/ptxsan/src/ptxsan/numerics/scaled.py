@@ -94,7 +94,7 @@ def add_groups(
 ) -> None:  # fmt: skip
     """Add A B of 4-bit factors to result: groups of 16 are exact, then cut below the largest.
 
-    a: [M, 64]; b: [N / 8, 64, 8]; scales_a: [M, scales]; scales_b: [N, scales].
+    a: [M, K]; b: [N / 8, K, 8]; scales_a: [M, scales]; scales_b: [N, scales].
     """
     count = a.shape[1] // GROUP
     per_scale = count // scales_a.shape[1]

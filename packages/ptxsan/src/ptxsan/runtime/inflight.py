@@ -11,7 +11,8 @@ from ptxsan.runtime import layout as L
 from ptxsan.runtime.native import native
 from ptxsan.runtime.raw import fill, load_u32, load_u64, store_u32, store_u64
 
-ENTRIES, RECORD, SCRATCH = 4096, 192, 128  # 12 stages of 128 threads with cp.async are 1536
+ENTRIES, RECORD, SCRATCH = 4096, 192, 192  # 12 stages of 128 threads with cp.async are 1536
+MAP_READ = 128  # of SCRATCH: a tensor map that was in hardware's form
 # states; 0: free; COPIES: an arrival behind cp.async; VALUE: a store or reduction of a register;
 # COMMIT: an arrival behind operations of the tensor core, PIPE says of whom and TIME how many
 TO_SHARED, TO_GLOBAL, ACROSS, COPIES, VALUE, COMMIT = 1, 2, 3, 4, 5, 6

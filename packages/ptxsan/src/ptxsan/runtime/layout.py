@@ -225,6 +225,7 @@ TOO_MANY_STARTED = (
     11  # of OVERFLOW: loads and stores of tensor memory that a warp has not waited for
 )
 BAD_DESCRIPTOR = 12  # and the first code of what a descriptor asks for and nobody models
+UNKNOWN_MAP = 17  # of OVERFLOW: a tensor map in hardware's form that is not known
 TURN = 212  # u32: clusters whose deferred updates are done
 APART = 216  # u32: 1: nobody may see what is updated
 COLLECTIVES = 232  # u64: addresses of handlers, by key
@@ -412,3 +413,4 @@ T_BASE, T_SIZES, T_STRIDES, T_TOPS, T_BOX, T_STEPS = 0, 8, 28, 44, 48, 54
 T_RANK, T_TYPE, T_INTERLEAVE, T_SWIZZLE, T_FILL, T_USED, T_BYTES = 59, 60, 61, 62, 63, 64, 128
 # in im2col mode, which a bit of T_RANK says, instead of a box: channels, pixels, corners
 T_IM2COL, T_CHANNELS, T_PIXELS, T_LOWER, T_UPPER = 8, 48, 49, 51, 53
+T_OWN = 128  # a bit of T_RANK: this form, not hardware's

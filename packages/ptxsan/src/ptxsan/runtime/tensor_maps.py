@@ -1,4 +1,4 @@
-"""Tensor maps as the machine keeps them, and which bytes a tile is made of.
+"""Tensor maps as the machine and hardware keep them, and which bytes a tile is made of.
 
 128 bytes of which the first 64 say everything, as in hardware's: CuTe DSL's kernels copy no more
 of a template before they replace its fields. All zeros are a template too. In order: base address;
@@ -8,6 +8,13 @@ strides of the outer dimensions; rank less one; element type (numbered as in
 `tensormap.replace...elemtype`); interleave, swizzle, fill. In im2col mode channels less one, pixels
 and two corners stand in the place of the box; a corner is 16, 8 or 5 bits for each of 1, 2 or 3
 dimensions. PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col.
+
+Hardware's form is what NVIDIA's CuTe DSL 4.8 writes for sm_90 to sm_120, on the host or word by
+word in a kernel: an address; 4 bits that are 2, dimensions less one (3 bits), element type (4),
+interleaving (2), swizzling (3), what follows is for caches; strides in units of 16 bytes (32 bits
+each, 4 more behind them); sizes less one (32 bits each); element strides less one, the box less
+one (a byte each). f32 whose numbers become tf32 on their way has a bit of its own. Tiled maps
+without interleaving and element strides, filled with zeros, are known.
 
 Of elements of 4 and 6 bits, which lie packed in global memory, .b4x16 lie packed in shared memory
 too: a copy moves them as pairs, in bytes. Of .b4x16_p64 and .b6x16_p32 each element takes a byte
@@ -22,6 +29,7 @@ from ptxsan.runtime import layout as L
 from ptxsan.runtime.descriptors import swizzled
 from ptxsan.runtime.native import native
 from ptxsan.runtime.raw import (
+    fill,
     load_u8,
     load_u16,
     load_u32,
@@ -31,7 +39,9 @@ from ptxsan.runtime.raw import (
     store_u64,
 )
 
-B4, B4_PADDED, B6_PADDED = 13, 14, 15
+F32, TF32, B4, B4_PADDED, B6_PADDED = 7, 11, 13, 14, 15
+H_FLAGS, H_STRIDES, H_TOPS, H_SIZES, H_STEPS, H_BOX, H_END = 8, 12, 28, 32, 52, 55, 60
+H_ROUNDED, H_B4 = 1 << 16, 11  # f32 becomes tf32; the element type B4
 WIDE = 4  # the swizzle that keeps 32 bytes together in rows of 128
 # where `chunk` writes, behind the results of an access
 C_SHARED, C_GLOBAL, C_LOW, C_HIGH = 64, 72, 80, 84
@@ -47,6 +57,43 @@ def element_bytes(kind: int) -> int:
     if kind in (2, 3, 7, 8, 11, 12):
         return 4
     return 8 if kind in (4, 5, 9) else 0
+
+
+@native
+def in_hardware_form(tile: int) -> bool:
+    """Whether a tensor map is in hardware's form, not in the machine's."""
+    own = load_u8(tile + L.T_RANK) & L.T_OWN
+    return own == 0 and load_u32(tile + H_END) == 0 and load_u32(tile + H_FLAGS) & 15 == 2
+
+
+@native
+def from_hardware(tile: int, to: int) -> bool:
+    """Write in the machine's form what a map in hardware's says; False: that is not known."""
+    flags = load_u32(tile + H_FLAGS)
+    outer, kind, swizzle = flags >> 4 & 7, flags >> 7 & 15, flags >> 13 & 7
+    steps = load_u32(tile + H_STEPS) & 0xFFFFFF
+    if outer > 4 or kind > H_B4 or swizzle > 3 or flags >> 11 & 3 or steps:
+        return False
+    if flags & H_ROUNDED:
+        if kind != F32:
+            return False
+        kind = TF32
+    elif kind == H_B4:
+        kind = B4
+    fill(to, L.T_USED, 0)
+    store_u64(to + L.T_BASE, load_u64(tile))
+    store_u8(to + L.T_RANK, outer | L.T_OWN)
+    store_u8(to + L.T_TYPE, kind)
+    store_u8(to + L.T_SWIZZLE, swizzle)
+    for axis in range(outer + 1):
+        size = load_u32(tile + H_SIZES + 4 * axis) + 1
+        store_u32(to + L.T_SIZES + 4 * axis, size & 0xFFFFFFFF)
+        store_u8(to + L.T_BOX + axis, load_u8(tile + H_BOX + axis))
+    for axis in range(outer):
+        store_u32(to + L.T_STRIDES + 4 * axis, load_u32(tile + H_STRIDES + 4 * axis))
+        store_u8(to + L.T_TOPS + axis, load_u32(tile + H_TOPS) >> 4 * axis & 15)
+        store_u8(to + L.T_STEPS + 1 + axis, 1)
+    return True
 
 
 @native

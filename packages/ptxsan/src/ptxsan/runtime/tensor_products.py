@@ -52,15 +52,16 @@ from ptxsan.runtime.watch import keep_access
 F16, TF32, F8F6F4, I8, MXF8F6F4, MXF4, MXF4NVF4 = 0, 1, 2, 3, 4, 5, 6  # kinds
 # Bits of `how`: kind (4), A in tensor memory, accumulate, pair of blocks, lanes disabled, log2 of
 # how often D is halved (8), scales for each row (8), weights stationary, A sparse,
-# A shifted afterwards.
+# A shifted afterwards, an architecture that multiplies 96 elements of 4 bits at once.
 A_INSIDE, ACCUMULATE, PAIR, DISABLED, HALVED, SCALES = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 8, 16
-STATIONARY, SPARSE, SHIFTED = 1 << 24, 1 << 25, 1 << 26
+STATIONARY, SPARSE, SHIFTED, DEEP = 1 << 24, 1 << 25, 1 << 26, 1 << 27
 # How a copy unpacks 16 elements, of 16 bytes each time, to a byte each (PTX ISA: .b8x16).
 AS_THEY_ARE, FROM_6_BITS, FROM_4_BITS = 0, 1, 2
 # What a descriptor has that no hardware takes.
 BAD_ROWS, BAD_COLUMNS, BAD_FORMAT, BAD_LANE, BAD_PAIR, BAD_COPIES = 0, 1, 2, 3, 4, 5
 BAD_METADATA, BAD_SPARSITY, BAD_SHIFT, BAD_QUARTER = 6, 7, 8, 9
-_SWIZZLE, _SPARSE, _SMALL_A, _MASK = 0, 1, 2, 3  # what is not modelled, from L.BAD_DESCRIPTOR on
+# What is not modelled, from L.BAD_DESCRIPTOR on.
+_SWIZZLE, _SPARSE, _SMALL_A, _MASK, _DEPTH = 0, 1, 2, 3, 4
 _E4M3, _E5M2, _E2M1, _E3M2, _E2M3 = 4, 5, 7, 8, 9  # FloatFormat.index
 _FRACTION = 25
 _HIDDEN = 2  # in the poison of B's columns: a mask makes it zero, and nobody reads it
@@ -112,19 +113,31 @@ def _unmodelled(launch: int, what: int) -> bool:
 
 @native
 def _place(descriptor: int, outer: int, inner: int, how: int) -> int:
-    """Return the shared address of 16 bytes of an operand, as descriptors.in_canonical_layout."""
+    """Return the shared address of 16 bytes of an operand, as descriptors.in_canonical_layout.
+
+    Where the leading dimension is absolute, a row goes on at that address behind its span (PTX
+    ISA, "Shared memory descriptor"; CUTLASS 4.7, mma_traits_sm100.hpp, SM103::mma_unpack).
+    """
     mode = (descriptor >> 61) & 7
     span = 128 if mode == 2 else (64 if mode == 4 else (32 if mode == 6 else 16))
     start = (descriptor & 0x3FFF) << 4
     leading, stride = ((descriptor >> 16) & 0x3FFF) << 4, ((descriptor >> 32) & 0x3FFF) << 4
+    if descriptor >> 52 & 1 and start % span + inner >= span:
+        inner += start % span - span
+        start = leading
     return int(in_canonical_layout(start, leading, stride, span, outer, inner, how))
 
 
 @native
-def _is_modelled(descriptor: int) -> bool:
-    """Whether a descriptor has no base offset, no absolute leading dimension, a usual swizzle."""
-    mode = (descriptor >> 61) & 7
-    return (descriptor >> 49) & 15 == 0 and mode in (0, 2, 4, 6)
+def _is_modelled(descriptor: int, deep: bool) -> bool:
+    """Whether a descriptor has no base offset and a usual swizzle.
+
+    `deep`: of a product of 96 elements, whose leading dimension may be absolute.
+    """
+    mode, absolute = (descriptor >> 61) & 7, (descriptor >> 52) & 1
+    if absolute and not (deep and mode == 2):
+        return False
+    return (descriptor >> 49) & 7 == 0 and mode in (0, 2, 4, 6)
 
 
 @native
@@ -453,13 +466,20 @@ def _sizes(kind: int, described: int) -> tuple[int, int, int]:
         return rows, columns, 16
     if kind == TF32:
         return rows, columns, 8
-    return rows, columns, 64 if kind >= MXF4 else 32
+    if kind >= MXF4:
+        return rows, columns, 96 if described >> 31 & 1 else 64
+    return rows, columns, 32
 
 
 @native
 def _formats(kind: int, described: int) -> tuple[int, int, int]:
-    """Return the formats of A and B as `_format_of`, and of D: 0 f16, 1 f32, 2 s32, -1 none."""
-    a, b = _format_of(kind, (described >> 7) & 7), _format_of(kind, (described >> 10) & 7)
+    """Return the formats of A and B as `_format_of`, and of D: 0 f16, 1 f32, 2 s32, -1 none.
+
+    Of elements of 4 bits that of B has two bits. The third, which PTX reserves, is a version of
+    sparsity that sm_100 does not read (CuTe DSL 4.8, Tcgen05MxOmmaInstrDesc, which sets it).
+    """
+    a = _format_of(kind, described >> 7 & 7)
+    b = _format_of(kind, described >> 10 & (3 if kind >= MXF4 else 7))
     d = 1 if kind >= MXF8F6F4 else (described >> 4) & 3
     if kind == I8:
         return a, b, d if d == 2 else -1
@@ -500,6 +520,8 @@ def _is_legal(
         return _refuse(thread, launch, site, columns, BAD_COLUMNS)
     if a < 0 or b < 0 or d < 0:
         return _refuse(thread, launch, site, described & 0xFFFFFFFF, BAD_FORMAT)
+    if kind >= MXF4 and described >> 31 & 1 and (how & DEEP == 0 or how & SPARSE):
+        return _refuse(thread, launch, site, described & 0xFFFFFFFF, BAD_FORMAT)
     half = 16 if rows == 64 and not stationary else 0
     if to >> 16 not in (0, half):
         return _refuse(thread, launch, site, to >> 16, BAD_LANE)
@@ -528,8 +550,11 @@ def _is_covered(
         chosen = kind in (F16, TF32) and described & 3 > 1
         if short or small or narrow or chosen or extra & 1:
             return _unmodelled(launch, _SPARSE)
-    inside = how & A_INSIDE != 0
-    if not _is_modelled(b_at) or not (inside or _is_modelled(a_at)):
+    deep, inside = kind >= MXF4 and described >> 31 & 1 == 1, how & A_INSIDE != 0
+    turned = described >> 15 & 3 != 0
+    if kind >= MXF4 and (described >> 3 & 1 or (deep and (inside or turned))):
+        return _unmodelled(launch, _DEPTH)
+    if not _is_modelled(b_at, deep) or not (inside or _is_modelled(a_at, deep)):
         return _unmodelled(launch, _SWIZZLE)
     few = rows < 64 or (how & STATIONARY != 0 and rows < 128)
     if inside and few:
@@ -689,7 +714,7 @@ def rt_tensor_multiply(
             b_rows, met, pa, pb, pipe, site,
         ):  # fmt: skip
             return
-    count = max(how >> SCALES & 255, 1)
+    count = max(how >> SCALES & 255, 1) * depth // 64 if kind >= MXF4 else 1
     a_codes, b_codes = np.zeros((rows, count), np.int64), np.zeros((columns, count), np.int64)
     if kind >= MXF8F6F4 and not _read_scales(
         thread, block, launch, first, other, described, a_scales, b_scales, pipe, site,
@@ -841,25 +866,37 @@ def _read_scales(
 ) -> bool:  # fmt: skip
     """Read a scale for every block along K: [M, count], [N, count]. False: nobody allocated them.
 
-    Each block of a pair has those of its rows of A, and all of B's.
+    Each block of a pair has those of its rows of A, and all of B's. More than four lie on in the
+    columns behind those of all rows, of which there are multiples of 128 (CUTLASS 4.7,
+    mma_traits_sm100.hpp, MMA_ScaleFactor of SM103).
     """
     (rows, count), columns = a_codes.shape, b_codes.shape[0]
+    behind_a, behind_b = 4 * ((rows // parts + 127) // 128), 4 * ((columns + 127) // 128)
     a_byte, b_byte = (described >> 29) & 3, (described >> 4) & 3
     mine = rows // parts
     for part in range(parts):
         owner = first if part == 0 else other
-        if not _scale_columns(thread, block, launch, owner, a_scales, mine, pipe, site):
-            return False
-        if not _scale_columns(thread, block, launch, owner, b_scales, columns, pipe, site):
-            return False
+        for turn in range(max(a_byte, b_byte) + count + 3 >> 2):
+            at = a_scales + turn * behind_a
+            if a_byte + count > 4 * turn and not _scale_columns(
+                thread, block, launch, owner, at, mine, pipe, site
+            ):
+                return False
+            at = b_scales + turn * behind_b
+            if b_byte + count > 4 * turn and not _scale_columns(
+                thread, block, launch, owner, at, columns, pipe, site
+            ):
+                return False
         for row in range(mine):
             for index in range(count):
-                code = _scale_code(owner, a_scales, row, (a_byte + index) & 3)
+                at = a_byte + index
+                code = _scale_code(owner, a_scales + (at >> 2) * behind_a, row, at & 3)
                 a_codes[part * mine + row, index] = code & 255
                 pa[part * mine + row] |= code >> 8
     for column in range(columns):
         for index in range(count):
-            code = _scale_code(first, b_scales, column, (b_byte + index) & 3)
+            at = b_byte + index
+            code = _scale_code(first, b_scales + (at >> 2) * behind_b, column, at & 3)
             b_codes[column, index] = code & 255
             pb[column] |= code >> 8
     return True
@@ -898,7 +935,7 @@ def rt_tensor_copy(
     pipe = pipe_of(thread, block, launch)
     if pipe == 0:
         return
-    if not _is_modelled(descriptor):
+    if not _is_modelled(descriptor, False):
         _unmodelled(launch, _SWIZZLE)
         return
     rows = 128 if shape == 0 else (32 if shape == 3 else 64)

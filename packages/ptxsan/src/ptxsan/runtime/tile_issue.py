@@ -41,6 +41,11 @@ def _map(thread: int, block: int, launch: int, address: int, site: int) -> int:
         if load_u8(flags + at) & 1 == 0:
             refuse(thread, launch, L.K_TENSOR_MAP, site, 67, at)
             return 0
+    if T.in_hardware_form(place):
+        if not T.from_hardware(place, out + F.MAP_READ):
+            store_u32(launch + L.OVERFLOW, L.UNKNOWN_MAP)
+            return 0
+        place = out + F.MAP_READ
     if address & 63 or not T.is_valid(place):
         refuse(thread, launch, L.K_TENSOR_MAP, site, address & 63, address)
         return 0

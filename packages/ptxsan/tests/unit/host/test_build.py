@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptxsan import nvrtc
-from ptxsan.host.build import Options, compile_unit, runtime_library
+from ptxsan.host.build import Compiled, Options, compile_unit, link, runtime_library
 
 pytestmark = pytest.mark.skipif(
     shutil.which("g++") is None or not nvrtc.available(), reason="needs g++ and CUDA's headers"
@@ -42,6 +42,43 @@ def test_the_runtime_is_called_where_nvidias_is_loaded_too(tmp_path: Path) -> No
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
+
+
+_WRITES = """
+#include <sstream>
+extern "C" int cudaGetDeviceCount(int*);
+extern "C" int written() {
+  std::ostringstream text;
+  int count = 0;
+  cudaGetDeviceCount(&count);
+  text << 1.5 << " " << 31;
+  return text.str().size();
+}
+"""
+
+
+def test_a_compiler_that_links_libstdcxx_as_an_archive_makes_programs_that_write(
+    tmp_path: Path,
+) -> None:
+    """In a process that has libstdc++ already, as that of any program here has."""
+    compiler, source = tmp_path / "static-g++", tmp_path / "program.cpp"
+    compiler.write_text('#!/bin/sh\nexec g++ "$@" -static-libstdc++\n')
+    compiler.chmod(0o755)
+    source.write_text(_WRITES)
+    subprocess.run(["g++", "-c", "-fPIC", str(source), "-o", tmp_path / "program.o"], check=True)
+    library = tmp_path / "program.so"
+    link(
+        [Compiled(object=tmp_path / "program.o", ptx="", names={})], library,
+        runtime=runtime_library(tmp_path, compiler=str(compiler)), compiler=str(compiler),
+    )  # fmt: skip
+    script = (
+        "import ctypes; ctypes.CDLL('libstdc++.so.6', mode=ctypes.RTLD_GLOBAL); "
+        f"print(ctypes.CDLL({str(library)!r}).written())"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["6"]
 
 
 def test_kernels_of_deep_types_are_compiled_and_functions_of_their_names_are_none(

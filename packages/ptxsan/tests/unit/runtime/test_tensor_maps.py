@@ -7,10 +7,11 @@ import pytest
 
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineReport
-from ptxsan.launch import Launch, Pointer, TensorMap
+from ptxsan.launch import Buffer, Launch, Pointer, TensorMap
 from ptxsan.options import Options
 from ptxsan.parser import parse
 from ptxsan.run import run
+from ptxsan.runtime.tensor_maps import from_hardware, in_hardware_form
 from ptxsan_support.ptx import buffer_of
 
 pytest.importorskip("numba")
@@ -163,3 +164,129 @@ def test_a_tile_that_all_lanes_store_and_wait_for_is_one_store(schedule: str) ->
     again = again.replace("setp.lt.u32 %p1, %r6, 3;", "setp.lt.u32 %p1, %r5, 33;")
     twice = run(parse(again), launch, options=Options(arch=100, schedule=schedule))
     assert Kind.RACE in [one.kind for one in twice.findings]  # bytes that a store still writes
+
+
+# What CuTe DSL 4.8 wrote for tensors (40 rows; the fifth 3 of them) and boxes, in words of 32 bits:
+# flags, the first two strides, the first three sizes; then the box.
+_WRITTEN = (
+    (0x46312, (32, 0), (255, 39, 0), (63, 7), "f16", 128),
+    (0x44512, (32, 0), (255, 39, 0), (31, 15), "bf16", 64),
+    (0x42392, (24, 0), (95, 39, 0), (7, 7), "f32", 32),
+    (0x44012, (16, 0), (255, 39, 0), (63, 3), "u8", 64),
+    (0x46322, (25, 1000), (199, 39, 2), (63, 7, 0), "f16", 128),
+    (0x40112, (16, 0), (63, 39, 0), (7, 7), "u32", 0),
+    (0x42492, (32, 0), (63, 39, 0), (3, 7), "f64", 32),
+    (0x2563A2, (32, 8192), (127, 255, 0), (31, 127, 0), "tf32", 128),
+    (0x465A2, (8, 2048), (255, 255, 0), (255, 127, 0), "b4x16", 128),
+)
+_ADDRESS = 0x7F0000BEEF00
+
+
+def _hardware(
+    flags: int, strides: tuple[int, ...], sizes: tuple[int, ...], box: tuple[int, ...],
+    address: int = _ADDRESS,
+) -> bytes:  # fmt: skip
+    words = [address % (1 << 32), address >> 32, flags, *strides, 0, 0, 0, *sizes, 0, 0, 0]
+    start = b"".join(word.to_bytes(4, "little") for word in words)
+    return (start[:55] + bytes(box)).ljust(128, b"\0")
+
+
+def _read(raw: bytes) -> bytes | None:
+    """Return the machine's 64 bytes of a map in hardware's form; None: it is not known."""
+    source, made = (np.frombuffer(one, np.uint8).copy() for one in (raw, bytes(64)))
+    assert in_hardware_form(source.ctypes.data)
+    return made.tobytes() if from_hardware(source.ctypes.data, made.ctypes.data) else None
+
+
+@pytest.mark.parametrize(("flags", "strides", "sizes", "box", "element", "swizzle"), _WRITTEN)
+def test_a_tensor_map_of_hardware_is_read(
+    flags: int, strides: tuple[int, ...], sizes: tuple[int, ...], box: tuple[int, ...],
+    element: str, swizzle: int,
+) -> None:  # fmt: skip
+    rank = len(box)
+    same = TensorMap(
+        pointer=Pointer(buffer=buffer_of(np.zeros(1, np.uint8))), element=element,
+        sizes=tuple(one + 1 for one in sizes[:rank]), box=tuple(one + 1 for one in box),
+        strides=tuple(16 * one for one in strides[: rank - 1]), swizzle=swizzle,
+    ).packed(_ADDRESS)  # fmt: skip
+    assert _read(_hardware(flags, strides, sizes, box)) == same[:64]
+    own = np.frombuffer(same, np.uint8).copy()
+    assert not in_hardware_form(own.ctypes.data)
+
+
+@pytest.mark.parametrize(
+    ("flags", "step"),
+    [
+        (0x46612, 0),  # a number that nothing wrote
+        (0x46312 | 1 << 11, 0),  # interleaved
+        (0x46312 | 1 << 16, 0),  # f16 that becomes tf32
+        (0x46312, 1),  # an element stride of 2
+    ],
+)
+def test_another_tensor_map_of_hardware_is_not_read(flags: int, step: int) -> None:
+    raw = bytearray(_hardware(flags, (32, 0), (255, 39, 0), (63, 7)))
+    raw[53] = step
+    assert _read(bytes(raw)) is None
+
+
+_WRITES = """.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 map, .param .u64 x, .param .u64 y)
+{
+.reg .b32 %r<16>; .reg .b64 %rd<16>; .reg .pred %p<4>;
+.shared .align 1024 .b8 tile[256]; .shared .align 8 .b64 bar;
+ld.param.u64 %rd1, [map]; ld.param.u64 %rd2, [x]; ld.param.u64 %rd3, [y];
+mov.u32 %r5, 8; mov.u32 %r6, 1; mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0;
+@%p1 bra ready;
+mbarrier.init.shared::cta.b64 [bar], 1;
+mov.u64 %rd4, FLAGS;
+st.global.v2.b64 [%rd1], {%rd2, %rd4};
+st.global.v2.b64 [%rd1+16], {0, 0};
+st.global.v2.b64 [%rd1+32], {SIZES, 0};
+LAST
+fence.proxy.tensormap::generic.release.gpu;
+fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;
+ready: bar.sync 0;
+@%p1 bra wait;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%rd1, {%r5, %r6}], [bar];
+wait: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;
+@!%p2 bra wait;
+mov.u32 %r7, tile; mad.lo.u32 %r7, %r1, 4, %r7; mad.wide.u32 %rd5, %r1, 4, %rd3;
+ld.shared.u32 %r8, [%r7]; st.global.u32 [%rd5], %r8;
+ret;
+}
+"""  # noqa: E501
+_FLAGS_U32, _LAST = 0x40112, "st.global.v2.b64 [%rd1+48], {BOX, 0x07};"  # 8 rows
+
+
+@pytest.mark.parametrize(
+    ("flags", "last", "expected", "inconclusive"),
+    [
+        (_FLAGS_U32, _LAST, None, None),
+        (_FLAGS_U32, "", Kind.BAD_COPY, None),  # its box was never written
+        (_FLAGS_U32 + 0x10, _LAST, Kind.BAD_COPY, None),  # a dimension more than the copy has
+        (_FLAGS_U32 | 1 << 11, _LAST, None, "hardware's own form"),  # interleaved
+    ],
+)
+def test_a_kernel_writes_a_tensor_map_in_hardwares_form(
+    flags: int, last: str, expected: Kind | None, inconclusive: str | None
+) -> None:
+    x = np.arange(12 * 64, dtype=np.uint32).reshape(12, 64)
+    y = buffer_of(np.zeros(64, np.uint32))
+    stride = 64 * 4 // 16
+    text = _WRITES.replace("FLAGS", str(flags | stride << 32)).replace("LAST", last)
+    text = text.replace("SIZES", str(63 | 11 << 32)).replace("BOX", str(7 << 56))
+    unwritten = Buffer(name="map", data=np.zeros(128, np.uint8), initialised=np.zeros(128, bool))
+    arguments = tuple(Pointer(buffer=one) for one in (unwritten, buffer_of(x), y))
+    launch = Launch(kernel="k", grid=(1, 1, 1), block=(64, 1, 1), arguments=arguments)
+    report = run(parse(text), launch, options=Options(arch=100))
+    if inconclusive is not None:
+        assert report.inconclusive is not None
+        assert inconclusive in report.inconclusive
+    elif expected is not None:
+        assert expected in {one.kind for one in report.wrong}
+    else:
+        assert (report.inconclusive, report.findings) == (None, ())
+        np.testing.assert_array_equal(y.data.view(np.uint32).reshape(8, 8), x[1:9, 8:16])

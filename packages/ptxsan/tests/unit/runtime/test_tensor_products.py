@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ptxsan.findings import Kind, MachineReport
 from ptxsan_corpus import tensor_kernels as K
 from ptxsan_support import tensor_model as M
 
@@ -376,14 +377,17 @@ def test_a_pair_of_blocks_shares_a_product(rows: int) -> None:
 
 
 _SCALED = (
-    ("mxf8f6f4", "scale_vec::1X", "e4m3", "ue8m0"), ("mxf8f6f4", "block32", "e2m1", "ue8m0"),
-    ("mxf4", "scale_vec::2X", "e2m1", "ue8m0"), ("mxf4nvf4", "scale_vec::4X", "e2m1", "ue4m3"),
-    ("mxf4nvf4", "block16", "e2m1", "ue8m0"),
+    ("mxf8f6f4", "scale_vec::1X", "e4m3", "ue8m0", 0), ("mxf8f6f4", "block32", "e2m1", "ue8m0", 0),
+    ("mxf4", "scale_vec::2X", "e2m1", "ue8m0", 0),
+    ("mxf4nvf4", "scale_vec::4X", "e2m1", "ue4m3", 0), ("mxf4nvf4", "block16", "e2m1", "ue8m0", 0),
+    ("mxf4nvf4", "block16", "e2m1", "ue8m0", 1 << 12),  # CuTe DSL's version of sparsity
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "vector", "form", "scale"), _SCALED)
-def test_blocks_along_k_have_scales(kind: str, vector: str, form: str, scale: str) -> None:
+@pytest.mark.parametrize(("kind", "vector", "form", "scale", "more"), _SCALED)
+def test_blocks_along_k_have_scales(
+    kind: str, vector: str, form: str, scale: str, more: int
+) -> None:
     random = np.random.default_rng(len(kind) + len(vector))
     columns, depth = 64, 32 if kind == "mxf8f6f4" else 64
     count = {"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}[kind]
@@ -406,7 +410,7 @@ def test_blocks_along_k_have_scales(kind: str, vector: str, form: str, scale: st
                 words[row % 32 + 32 * quarter, first + row // 32] |= np.uint32(code) << 8 * index
     field = 1 if depth == 64 else _FIELDS[form][1]
     described = field << 7 | field << 10 | columns // 8 << 17 | 1 << 27
-    described |= (scale == "ue8m0") << 23
+    described |= (scale == "ue8m0") << 23 | more
     text = K.moved(
         kind=f"{kind}.block_scale.{vector}", described=described, a=fields, b=fields,
         columns=columns, image=_IMAGE, scales=8, rest="[%r25], [%r27], ",
@@ -417,6 +421,67 @@ def test_blocks_along_k_have_scales(kind: str, vector: str, form: str, scale: st
     found = buffers[2].data.view(np.float32).reshape(c.shape)
     expected = M.scaled_sums(M.decode(a, form), M.decode(b, form), c, scales, scale)
     np.testing.assert_array_equal(found, expected)
+
+
+def _deep(
+    kind: str, vector: str, start: int, *, arch: int = 103, more: int = 0
+) -> tuple[MachineReport, NDArray[np.float32], NDArray[np.float32]]:
+    """Return the report, D and the expected D of 96 elements along K, from byte `start` of a row.
+
+    What of them lies behind the 128 bytes of a row is at its beginning, where the absolute leading
+    dimension leads. `more`: bits of the instruction descriptor.
+    """
+    random = np.random.default_rng(start)
+    columns, depth, image = 64, 96, 1 << 14
+    count = 6 if vector == "block16" else 3
+    a, b = (_codes(random, "e2m1", (rows, depth), False) for rows in (128, columns))
+    c = (random.standard_normal((128, columns)) * 16).astype(np.float32)
+    scales = [random.integers(120, 134, (rows, count)) for rows in (128, columns)]
+    images = []
+    for one in (a, b):
+        rows = np.zeros((one.shape[0], 128), np.uint8)
+        rows[:, (start + np.arange(48)) % 128] = one[:, ::2] | one[:, 1::2] << 4
+        images.append(M.k_major(rows, 128, image))
+    words = np.zeros((128, 16), np.uint32)  # lane row % 32, column row / 32, four blocks in each
+    for first, codes in zip((0, 8), scales, strict=True):
+        for (row, index), code in np.ndenumerate(codes):
+            for quarter in range(4):
+                column = first + 4 * (index // 4) + row // 32
+                words[row % 32 + 32 * quarter, column] |= np.uint32(code) << 8 * (index % 4)
+    described = 1 << 7 | 1 << 10 | columns // 8 << 17 | 1 << 23 | 1 << 27 | 1 << 31 | more
+    fields = start // 16 | 64 << 32 | 1 << 46 | 1 << 52 | 2 << 61
+    text = K.moved(
+        kind=f"{kind}.block_scale.{vector}", described=described, a=fields, b=fields,
+        columns=columns, image=image, scales=16, rest="[%r25], [%r27], ",
+    )  # fmt: skip
+    text = text.replace("add.u32 %r27, %r25, 4;", "add.u32 %r27, %r25, 8;")
+    leading = r"\g<0> shl.b64 %rd20, %rd\1, 16; or.b64 %rd\1, %rd\1, %rd20;"
+    text = re.sub(r"cvt\.u64\.u32 %rd([78]), %r22;", leading, text)
+    first_image = np.concatenate([images[0], words.view(np.uint8).ravel()])
+    report, buffers = K.execute(text, (first_image, images[1], c.view(np.uint32)), arch=arch)
+    expected = M.scaled_sums(M.decode(a, "e2m1"), M.decode(b, "e2m1"), c, scales, "ue8m0")
+    return report, buffers[2].data.view(np.float32).reshape(c.shape), expected
+
+
+@pytest.mark.parametrize(("kind", "vector"), [("mxf4", "block32"), ("mxf4nvf4", "block16")])
+@pytest.mark.parametrize("start", [0, 48, 96, 112])
+def test_96_elements_along_k_go_on_where_the_leading_dimension_leads(
+    kind: str, vector: str, start: int
+) -> None:
+    report, found, expected = _deep(kind, vector, start)
+    assert (report.inconclusive, report.findings) == (None, ())
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_sm_100_multiplies_no_96_elements() -> None:
+    report, _, _ = _deep("mxf4nvf4", "block16", 0, arch=100)
+    assert Kind.TENSOR_MEMORY in {one.kind for one in report.wrong}
+
+
+def test_another_depth_is_not_covered() -> None:
+    report, _, _ = _deep("mxf4nvf4", "block16", 0, more=1 << 3)
+    assert report.inconclusive is not None
+    assert "depth" in report.inconclusive
 
 
 _COPIES = {
