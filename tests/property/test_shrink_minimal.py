@@ -14,7 +14,7 @@ from tests.support.fake_trial import axis, problem, scaled_add, tensor
 from cuassay.inputs.elements import minimal_subset
 from cuassay.inputs.generalise import generalise
 from cuassay.inputs.materialise import materialise
-from cuassay.inputs.shrink import shrink, shrink_counted
+from cuassay.inputs.shrink import shrink
 from cuassay.inputs.size_law import OutOfBudget, SizeProbe, size_law
 from cuassay.model.case import Case, Fill
 from cuassay.model.device import CPU
@@ -50,7 +50,7 @@ def test_thresholds_shrink_exactly(rows: int, cols: int, more: int) -> None:
     def fails(case: Case) -> bool:
         return case.axes["rows"] >= rows and case.axes["cols"] >= cols
 
-    shrunk = shrink(start(rows + more, cols + more), fails, TWO_AXES, max_tries=300)
+    shrunk = shrink(start(rows + more, cols + more), fails, TWO_AXES, max_tries=300).case
     assert dict(shrunk.axes) == {"rows": rows, "cols": cols}
     assert shrunk.fills == {"x": Fill(kind="zeros")}
 
@@ -68,7 +68,7 @@ def test_one_remainder_shrinks_exactly(period: int, where: int, multiple: int, r
         return case.axes["cols"] % period == remainder and case.axes["rows"] >= rows
 
     first = start(rows + 40, remainder + period * (multiple + 1))
-    shrunk = shrink(first, fails, TWO_AXES, max_tries=300)
+    shrunk = shrink(first, fails, TWO_AXES, max_tries=300).case
     assert dict(shrunk.axes) == {"rows": rows, "cols": remainder or period}
 
 
@@ -79,7 +79,7 @@ def test_partial_tiles_shrink_exactly(period: int, share: float, multiple: int) 
     def fails(case: Case) -> bool:
         return case.axes["cols"] % period > limit
 
-    shrunk = shrink(start(50, period * multiple + period - 1), fails, TWO_AXES, max_tries=300)
+    shrunk = shrink(start(50, period * multiple + period - 1), fails, TWO_AXES, max_tries=300).case
     assert dict(shrunk.axes) == {"rows": 1, "cols": limit + 1}
 
 
@@ -96,7 +96,7 @@ def test_a_magnitude_gate_shrinks_to_one_least_element(limit: int, seed: int) ->
 
     fill = Fill(kind="normal", parameters={"scale": 3.0 * limit})
     first = dataclasses.replace(start(24, 24, fill), seed=seed)
-    result = shrink_counted(first, fails, TWO_AXES, max_tries=300, inputs=inputs)
+    result = shrink(first, fails, TWO_AXES, max_tries=300, inputs=inputs)
     assert dict(result.case.axes) == {"rows": 1, "cols": 1}
     assert [abs(value) for value in values_of(result.case).reshape(-1).tolist()] == [limit + 1]
 
@@ -108,7 +108,7 @@ def test_two_elements_of_a_row_are_left() -> None:
         values = values_of(case)
         return values.shape[1] >= 4 and bool((values[:, 0] > 0.5).any() & (values < -0.5).any())
 
-    shrunk = shrink(start(20, 30), fails, TWO_AXES, max_tries=400, inputs=inputs)
+    shrunk = shrink(start(20, 30), fails, TWO_AXES, max_tries=400, inputs=inputs).case
     values = values_of(shrunk)
     assert values.shape[1] == 4
     assert int((values != 0).sum()) == 2
@@ -173,7 +173,7 @@ def planted(rows: int, limit: int) -> Callable[[Case], bool]:
 
 def test_the_line_of_the_design() -> None:
     fails = planted(4, 64)
-    smallest = shrink(start(77, 4 * 128 + 100), fails, TWO_AXES, max_tries=200)
+    smallest = shrink(start(77, 4 * 128 + 100), fails, TWO_AXES, max_tries=200).case
     said = generalise(smallest, fails, TWO_AXES, max_runs=80)
     assert said.startswith("any seed; any rows >= 4; only when cols mod 128 > 64; any x (")
 

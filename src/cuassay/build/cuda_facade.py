@@ -14,7 +14,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -107,13 +107,7 @@ class _Nothing:
     def __enter__(self) -> _Nothing:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
+    def __exit__(self, *_: object) -> None: ...
 
     def record(self, *_: object) -> None:
         self._time = time.perf_counter()

@@ -23,7 +23,7 @@ from cuassay.build.sources import (
 )
 from cuassay.build.unavailable import went_without
 from cuassay.errors import BuildError, CuassayError, MissingToolError, suggestion
-from cuassay.model.candidate import Candidate, speaks_of_ptx, speaks_of_triton
+from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
 from cuassay.model.ranks import other_way
 
@@ -63,7 +63,7 @@ def load_python(
     """
     text = "\n".join(source.text for source in candidate.sources)
     on_cpu = not device.on_gpu
-    if on_cpu and interpret and speaks_of_triton(text):
+    if on_cpu and interpret and candidate.names_triton:
         from cuassay.build.interpreter.install import enable
 
         enable()
@@ -83,7 +83,7 @@ def load_python(
     if on_cpu:
         watch_questions()
     around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-    if on_cpu and speaks_of_a_gpu(text):
+    if on_cpu and speaks_of_a_gpu(candidate):
         from cuassay.build.cuda_facade import cuda_facade
 
         around = cuda_facade
@@ -127,10 +127,11 @@ def _owned_extensions(folder: Path) -> Iterator[None]:
 _KERNELS = ("JITFunction", "GluonJITFunction", "InterpretedFunction", "Autotuner")
 
 
-def speaks_of_a_gpu(text: str) -> bool:
+def speaks_of_a_gpu(candidate: Candidate) -> bool:
     """Return whether the facade is wanted; torch.compile does not trace through it."""
-    if speaks_of_ptx(text):
+    if candidate.launches_ptx:
         return True
+    text = "\n".join(source.text for source in candidate.sources)
     names_one = "cuda" in text or "_scaled_mm" in text  # products that torch has on GPUs alone
     return names_one and "torch.compile" not in text
 

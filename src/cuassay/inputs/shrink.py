@@ -87,25 +87,12 @@ def shrink(
     *,
     max_tries: int = 60,
     inputs: MakeInputs | None = None,
-) -> Case:
-    """Return a smaller case that still fails; `case` itself where none does.
+) -> Shrunk:
+    """Return a smaller case that still fails, `case` itself where none does, and the tries.
 
     `inputs` makes the tensors of a case: with it, single elements of small tensors are
     shrunk as well.
     """
-    shrunk = shrink_counted(case, still_fails, problem, max_tries=max_tries, inputs=inputs)
-    return shrunk.case
-
-
-def shrink_counted(
-    case: Case,
-    still_fails: Callable[[Case], bool],
-    problem: Problem,
-    *,
-    max_tries: int = 60,
-    inputs: MakeInputs | None = None,
-) -> Shrunk:
-    """Return what `shrink` returns together with the number of tries that it took."""
     search = _Search(
         problem=problem, still_fails=still_fails, max_tries=max_tries, best=case, inputs=inputs
     )

@@ -26,7 +26,6 @@ from cuassay import settings
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
 from cuassay.home import private_dirs
 from cuassay.model import serial
-from cuassay.model.candidate import speaks_of_cute, speaks_of_triton
 from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.events import EngineStopped, Event
 from cuassay.model.jobs import (
@@ -42,6 +41,7 @@ from cuassay.model.jobs import (
     TacticsJob,
     TrialJob,
 )
+from cuassay.model.packages import packages_of
 from cuassay.sandbox.environment_failure import environment_failure
 from cuassay.sandbox.gpu_context import begin_context
 from cuassay.sandbox.host.nursery import Nursery
@@ -278,17 +278,12 @@ def _likely_machine(job: _RunsCandidate) -> bool:
     if isinstance(job, ExecuteJob | ProveJob) or path.suffix in (".cu", ".cuh"):
         return True
     with contextlib.suppress(OSError):
-        if path.is_dir():
-            sources = (one for one in path.glob("**/*.py") if one.is_file())
-            return any(path.glob("**/*.cu")) or any(map(_launches_kernels, sources))
-        return path.is_file() and _launches_kernels(path)  # a pipe would never end
+        if path.is_dir() and any(path.glob("**/*.cu")):
+            return True
+        files = path.glob("**/*.py") if path.is_dir() else (path,)
+        texts = (one.read_text(errors="ignore") for one in files if one.is_file())  # no pipe
+        return any(packages_of(x) or any(y in x for y in _KERNEL_SIGNS) for x in texts)
     return False
-
-
-def _launches_kernels(path: Path) -> bool:
-    text = path.read_text(errors="ignore")
-    named = speaks_of_triton(text) or speaks_of_cute(text)
-    return named or any(sign in text for sign in _KERNEL_SIGNS)
 
 
 def _known_settings() -> None:

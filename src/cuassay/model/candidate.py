@@ -3,61 +3,23 @@
 from __future__ import annotations
 
 import enum
-import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Packages whose kernels are Triton's: a candidate may run them without a word of Triton itself.
-_TRITON_LIBRARIES = ("liger_kernel", "flag_gems", "unsloth", "gemlite", "helion")
-_IMPORTED = re.compile(r"^\s*(?:from|import)\s+(?:fla|conch|cut_cross_entropy)\b", re.MULTILINE)
+from cuassay.model.packages import Package, packages_of
 
-
-# Names of CuTe DSL, and of packages whose kernels are written in it.
-_CUTE = ("cutlass.cute", "from cutlass import cute", "from quack", "import quack")
-# Packages whose kernels are loaded and launched by calls of CUDA's driver, and CuPy.
-_DRIVER = ("cuda.core", "cuda.bindings", "cuda.jit", "numba_cuda", "tilelang")
-_CUPY = "cupy"
 # What C++ for CUDA says: a kernel or its launch, or host code that asks for a GPU.
 _KERNELS = ("__global__", "<<<")
 _CUDA = (*_KERNELS, "cuda_sources", "cuda_runtime", "ATen/cuda", "c10/cuda", "kCUDA")
-# What a Python source says where it compiles kernels by another compiler than Triton's: numba,
-# CuPy, torch's extensions, NVIDIA's own bindings, CuTe DSL and TileLang.
-_COMPILERS = ("RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "nvrtc", *_DRIVER,
-              *_CUTE)  # fmt: skip
+# What a Python source says where it compiles kernels without such a package: by torch, by NVRTC.
+_COMPILERS = ("load_inline", "nvrtc")
 
 
 # Files that cuassay writes beside a candidate's own begin so: no fault is theirs.
 ADAPTERS = "cuassay_"
 TACTIC = "@"  # between a function's name and that of a tactic, in FILE::FUNCTION@TACTIC
-
-
-def speaks_of_triton(text: str) -> bool:
-    """Whether a Python source may launch Triton kernels, its own or a library's."""
-    named = any(word in text for word in ("triton", *_TRITON_LIBRARIES))
-    return named or _IMPORTED.search(text) is not None
-
-
-def speaks_of_cute(text: str) -> bool:
-    """Whether a Python source may launch kernels of CuTe DSL, or of a package written in it."""
-    return any(name in text for name in _CUTE)
-
-
-def speaks_of_driver(text: str) -> bool:
-    """Whether a Python source may launch kernels by calls of CUDA's driver."""
-    return any(name in text for name in _DRIVER)
-
-
-def speaks_of_cupy(text: str) -> bool:
-    """Whether a Python source may launch kernels through CuPy."""
-    return _CUPY in text
-
-
-def speaks_of_ptx(text: str) -> bool:
-    """Whether a Python source may launch kernels that become PTX without a GPU."""
-    speaks = (speaks_of_triton, speaks_of_cute, speaks_of_driver, speaks_of_cupy)
-    return any(names(text) for names in speaks)
 
 
 class Language(enum.StrEnum):
@@ -201,16 +163,21 @@ class Candidate:
     adapter: str = ""
 
     @property
+    def packages(self) -> frozenset[Package]:
+        """The packages that a Python candidate's kernels are made by."""
+        if self.language is not Language.PYTHON:
+            return frozenset()
+        return frozenset().union(*(packages_of(source.text) for source in self.sources))
+
+    @property
     def names_triton(self) -> bool:
-        """Whether a Python candidate's sources speak of Triton: it may launch its kernels."""
-        python = self.language is Language.PYTHON
-        return python and any(speaks_of_triton(source.text) for source in self.sources)
+        """Whether a Python candidate's sources use Triton: it may launch its kernels."""
+        return Package.TRITON in self.packages
 
     @property
     def launches_ptx(self) -> bool:
         """Whether a Python candidate's kernels become PTX without a GPU, by the machine's ways."""
-        python = self.language is Language.PYTHON
-        return python and any(speaks_of_ptx(source.text) for source in self.sources)
+        return bool(self.packages)
 
     @property
     def computes_in_torch(self) -> bool:
@@ -218,7 +185,7 @@ class Candidate:
 
         Of compiled kernels Python sees the line of the launch alone, whatever line is at fault.
         """
-        if self.language is not Language.PYTHON or self.names_triton or self.compiles_cuda:
+        if self.language is not Language.PYTHON or self.launches_ptx or self.compiles_cuda:
             return False
         text = "\n".join(source.text for source in self.sources)
         return not any(word in text for word in _COMPILERS)

@@ -8,6 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cuassay.build.cuda_facade import cuda_facade
 from cuassay.build.python import speaks_of_a_gpu
+from cuassay.model.candidate import Candidate, SourceFile
 
 ROWS, DEPTH = 128, 128
 
@@ -41,8 +42,16 @@ def test_other_scaled_products_and_wrong_operands_stay_what_torch_says_of_them()
 
 
 def test_a_candidate_that_asks_for_such_products_speaks_of_a_gpu() -> None:
-    assert speaks_of_a_gpu("y = torch._scaled_mm(a, b, s, t)")
-    assert not speaks_of_a_gpu("y = a @ b")
+    def speaks(text: str) -> bool:
+        source = SourceFile(path="k.py", text=text)
+        return speaks_of_a_gpu(
+            Candidate(name="k", sources=(source,), entry_file="k.py", entry_function="run")
+        )
+
+    assert speaks("y = torch._scaled_mm(a, b, s, t)")
+    assert not speaks("y = a @ b")
+    assert speaks("import cupy")
+    assert not speaks("y = a @ b  # as cupy has it")
 
 
 def test_a_tensor_is_told_of_a_stream_that_uses_it() -> None:

@@ -17,7 +17,7 @@ import torch
 
 from cuassay.errors import CandidateError
 from cuassay.formats import load_candidate, load_problem, tactics, tactics_beside
-from cuassay.model.candidate import Candidate, Convention, Language, SourceFile, speaks_of_triton
+from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 
 hl: Any = None  # helion.language, where it is installed
 X = torch.arange(6.0).reshape(2, 3)
@@ -246,7 +246,7 @@ def test_a_candidate_is_named_with_its_tactic(tmp_path: Path) -> None:
     own = {source.path: source for source in held.sources}
     assert own["kernel.py"] == plain.sources[0]
     assert [s.path for s in held.sources if not s.is_adapter] == ["kernel.py"]
-    assert not any(speaks_of_triton(source.text) for source in held.sources)
+    assert not held.names_triton
     assert tactics.listing(plain).convention is Convention.RETURNS
     namespace: dict[str, Any] = {}
     exec(compile(own["cuassay_tactics.py"].text, "beside", "exec"), namespace)  # travels alone

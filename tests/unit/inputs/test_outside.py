@@ -109,7 +109,7 @@ def test_every_case_keeps_what_belongs_together() -> None:
 
 def test_the_smallest_case_keeps_it_too() -> None:
     case = plan_cases(SERVED, "numeric", profile=Profile.QUICK, root_seed=5)[0]
-    small = shrink(case, lambda one: bool(check(one)["n"].sum() > 2), SERVED, inputs=made)
+    small = shrink(case, lambda one: bool(check(one)["n"].sum() > 2), SERVED, inputs=made).case
     assert check(small)["n"].sum() > 2
     assert sum(small.axes.values()) < sum(case.axes.values())
 

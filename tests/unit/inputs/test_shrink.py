@@ -9,7 +9,7 @@ import pytest
 
 from cuassay.catalog import registry
 from cuassay.inputs.materialise import Value, materialise
-from cuassay.inputs.shrink import shrink, shrink_counted
+from cuassay.inputs.shrink import shrink
 from cuassay.model.case import Case, Fill
 from cuassay.model.device import CPU
 from cuassay.model.domain import Mask, Opaque
@@ -49,7 +49,7 @@ def test_sizes_reach_the_exact_minimum(
     def predicate(case: Case) -> bool:
         return still_fails(dict(case.axes))
 
-    result = shrink_counted(START, predicate, EMBEDDING, max_tries=200)
+    result = shrink(START, predicate, EMBEDDING, max_tries=200)
     if expected == {"tokens": 1000, "hidden": 1, "vocab": 1}:
         # Not unique: any case that fails and cannot lose one step of one axis is minimal.
         axes = dict(result.case.axes)
@@ -62,7 +62,7 @@ def test_sizes_reach_the_exact_minimum(
 
 
 def test_fills_become_plain_and_scalars_usual() -> None:
-    result = shrink(START, lambda case: case.axes["tokens"] >= 258, EMBEDDING)
+    result = shrink(START, lambda case: case.axes["tokens"] >= 258, EMBEDDING).case
     assert result.fills["grad_output"] == Fill(kind="zeros")
     assert result.fills["input_ids"] == Fill(kind="single_hot")
     assert result.scalars == {"scale": 1.0}
@@ -72,7 +72,7 @@ def test_what_the_failure_needs_is_kept() -> None:
     def predicate(case: Case) -> bool:
         return case.fills["grad_output"].kind in ("normal", "ones") and case.scalars["scale"] > 2
 
-    result = shrink(START, predicate, EMBEDDING)
+    result = shrink(START, predicate, EMBEDDING).case
     assert result.fills["grad_output"] == Fill(kind="ones")
     assert result.scalars == {"scale": 5.5}
     assert dict(result.axes) == {"tokens": 1, "hidden": 1, "vocab": 1}
@@ -85,7 +85,7 @@ def test_tries_are_counted_and_bounded() -> None:
         seen.append(case)
         return case.axes["tokens"] >= 5000
 
-    result = shrink_counted(START, predicate, EMBEDDING, max_tries=7)
+    result = shrink(START, predicate, EMBEDDING, max_tries=7)
     assert result.tries == len(seen) == 7
     assert result.exhausted
     assert result.case.axes["tokens"] >= 5000
@@ -95,20 +95,20 @@ def test_shrinking_is_deterministic_and_ends_within_sixty_tries_here() -> None:
     def predicate(case: Case) -> bool:
         return case.axes["tokens"] >= 258
 
-    first = shrink_counted(START, predicate, EMBEDDING)
-    assert first == shrink_counted(START, predicate, EMBEDDING)
+    first = shrink(START, predicate, EMBEDDING)
+    assert first == shrink(START, predicate, EMBEDDING)
     assert first.tries < 60
 
 
 def test_a_case_that_cannot_shrink_comes_back_as_it_was() -> None:
-    assert shrink(START, lambda case: case == START, EMBEDDING) == START
+    assert shrink(START, lambda case: case == START, EMBEDDING).case == START
 
 
 def test_a_benchmark_case_shrinks_only_if_it_fails_without_its_workload() -> None:
     case = dataclasses.replace(START, benchmark=True, generator=True, workload="w0", fills={})
-    kept = shrink(case, lambda tried: tried.benchmark, EMBEDDING)
+    kept = shrink(case, lambda tried: tried.benchmark, EMBEDDING).case
     assert kept == case
-    result = shrink(case, lambda tried: tried.axes["tokens"] >= 3, EMBEDDING)
+    result = shrink(case, lambda tried: tried.axes["tokens"] >= 3, EMBEDDING).case
     assert not result.benchmark
     assert not result.generator
     assert result.workload is None
@@ -119,7 +119,7 @@ def test_what_only_the_generator_can_make_is_left_to_it() -> None:
     case = dataclasses.replace(START, generator=True, fills={})
     inputs = tuple(dataclasses.replace(spec, domain=Opaque()) for spec in EMBEDDING.inputs)
     problem = dataclasses.replace(EMBEDDING, inputs=inputs)
-    result = shrink(case, lambda tried: tried.axes["tokens"] >= 3, problem)
+    result = shrink(case, lambda tried: tried.axes["tokens"] >= 3, problem).case
     assert result.generator
     assert not result.fills
     assert result.axes["tokens"] == 3
@@ -141,5 +141,7 @@ def test_a_flag_is_named_by_its_value(value: bool) -> None:
         )
         if bool(made(case)["flag"]) is value
     )
-    result = shrink(start, lambda case: bool(made(case)["flag"]) is value, problem, inputs=made)
+    result = shrink(
+        start, lambda case: bool(made(case)["flag"]) is value, problem, inputs=made
+    ).case
     assert result.fills["flag"] == Fill(kind="ones" if value else "zeros")

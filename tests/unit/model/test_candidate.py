@@ -9,7 +9,6 @@ from cuassay.model.candidate import (
     Candidate,
     Language,
     SourceFile,
-    speaks_of_triton,
 )
 
 
@@ -54,21 +53,6 @@ def test_which_kernels_torch_sees_the_values_of(text: str, computes: bool) -> No
         language=Language.PYTHON,
     )
     assert candidate.computes_in_torch is computes
-
-
-@pytest.mark.parametrize(
-    ("text", "triton"),
-    [
-        ("from fla.modules.rotary import ops", True),
-        ("def run(x):\n    import conch\n    return conch.f(x)", True),
-        ("from cut_cross_entropy import linear_cross_entropy", True),
-        ("import flatten", False),
-        ("flat = x.flatten()  # no word of fla", False),
-        ("from torch import fla", False),
-    ],
-)
-def test_a_library_of_triton_kernels_is_known_by_its_import(text: str, triton: bool) -> None:
-    assert speaks_of_triton(text) is triton
 
 
 @pytest.mark.parametrize(

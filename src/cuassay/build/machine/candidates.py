@@ -18,15 +18,10 @@ from cuassay import settings
 from cuassay.build.cuda import raw_kernel
 from cuassay.build.sources import build_lock, write_sources
 from cuassay.errors import MissingToolError, UncoveredError
-from cuassay.model.candidate import (
-    Candidate,
-    Convention,
-    speaks_of_cupy,
-    speaks_of_cute,
-    speaks_of_driver,
-)
+from cuassay.model.candidate import Candidate, Convention
 from cuassay.model.device import CPU
 from cuassay.model.digest import sha256_fields
+from cuassay.model.packages import Package
 from cuassay.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -120,31 +115,32 @@ def enable_compilers(candidate: Candidate, folder: Path) -> MachineLauncher:
     from cuassay.build.machine import triton_kernels as machine_triton
 
     text = "\n".join(source.text for source in candidate.sources)
+    used = candidate.packages
     launcher = _launcher(candidate)
     arch = machine_triton.architecture_for(text)
     answer_for(arch)
-    if candidate.names_triton:
+    if Package.TRITON in used:
         machine_triton.enable(
             launcher, arch=arch, multiprocessors=MULTIPROCESSORS,
             real=lambda: launcher.recorder.keeps_operations,
         )  # fmt: skip
-    if speaks_of_cute(text):
+    if Package.CUTE in used:
         from cuassay.build.machine import cute_kernels
 
         cute_kernels.enable(
             launcher, arch=arch, multiprocessors=MULTIPROCESSORS, folder=folder / "cute"
         )
-    if speaks_of_driver(text):
+    if used & {Package.DRIVER, Package.NUMBA, Package.TILELANG}:
         from cuassay.build.machine import driver_api
 
         driver_api.enable(launcher, arch=arch, multiprocessors=MULTIPROCESSORS)
-    if "cuda.jit" in text or "numba_cuda" in text:
+    if Package.NUMBA in used:
         driver_api.enable_numba()
-    if "tilelang" in text:
+    if Package.TILELANG in used:
         from cuassay.build.machine import tilelang_kernels
 
         tilelang_kernels.enable(arch=arch, folder=folder / "tilelang")
-    if speaks_of_cupy(text):
+    if Package.CUPY in used:
         from cuassay.build.machine import cupy_kernels
 
         cupy_kernels.enable(launcher, arch=arch)

@@ -44,6 +44,11 @@ class Array:
         return tuple(self.tensor.shape)
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """The steps of the axes in bytes."""
+        return tuple(step * self.tensor.element_size() for step in self.tensor.stride())
+
+    @property
     def size(self) -> int:
         """The number of elements."""
         return self.tensor.numel()
@@ -186,11 +191,14 @@ def enable(launcher: MachineLauncher, *, arch: int) -> None:
             setattr(cupy, name, _beside_arrays(name, value))
     for name in ("ElementwiseKernel", "ReductionKernel", "fuse"):
         setattr(cupy, name, functools.partial(_own_kernel, f"cupy.{name}"))
+    cupy.memoize = _memoize
     jit: Any = importlib.import_module("cupyx.jit")
     jit.rawkernel = functools.partial(_own_kernel, "cupyx.jit.rawkernel")
     cupy.RawModule, cupy.RawKernel = module, kernel
-    for name in ("asarray", "from_dlpack", "fromDlpack", "ascontiguousarray"):
+    for name in ("asarray", "from_dlpack", "fromDlpack"):
         setattr(cupy, name, _over_a_tensor(getattr(cupy, name, None)))
+    for name, order in (("ascontiguousarray", "C"), ("asfortranarray", "F")):
+        setattr(cupy, name, _over_a_tensor(getattr(cupy, name), order))
     for name in ("empty", "zeros", "ones"):
         setattr(cupy, name, _new_array(getattr(torch, name)))
         setattr(cupy, f"{name}_like", _new_like(getattr(torch, f"{name}_like")))
@@ -246,12 +254,17 @@ def _beside_arrays(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _over_a_tensor(real: Callable[..., Any] | None) -> Callable[..., Any]:
+def _memoize(for_each_device: bool = False) -> Callable[..., Any]:  # there is one device
+    return functools.cache
+
+
+def _over_a_tensor(real: Callable[..., Any] | None, order: str = "") -> Callable[..., Any]:
     def make(value: Any, *others: Any, **named: Any) -> Any:
+        wanted = str(named.get("order", order) or "K")
         if isinstance(value, Array):
-            return value
+            return Array(tensor=_in_order(value.tensor, wanted))
         if isinstance(value, torch.Tensor):
-            return Array(tensor=value)
+            return Array(tensor=_in_order(value, wanted))
         if real is None:
             raise TypeError(f"cupy makes no array of a {type(value).__name__}")
         return real(value, *others, **named)
@@ -260,10 +273,23 @@ def _over_a_tensor(real: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 def _new_array(make: Callable[..., torch.Tensor]) -> Callable[..., Array]:
-    def new(shape: Any, dtype: Any = "float64", **_: Any) -> Array:
-        return Array(tensor=make(shape, dtype=_torch_type(dtype)))
+    def new(shape: Any, dtype: Any = "float64", order: str = "C") -> Array:
+        made = make(shape, dtype=_torch_type(dtype))
+        # Its memory in the other order of axes, with what nobody has written still unwritten.
+        return Array(tensor=_reversed(made.view(made.shape[::-1])) if order == "F" else made)
 
     return new
+
+
+def _in_order(tensor: torch.Tensor, order: str) -> torch.Tensor:
+    """Return a tensor, copied where its memory has not the order C or F that is asked for."""
+    if order == "F":
+        return _reversed(_reversed(tensor).contiguous())
+    return tensor.contiguous() if order == "C" else tensor
+
+
+def _reversed(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.permute(*reversed(range(tensor.ndim)))
 
 
 def _new_like(make: Callable[..., torch.Tensor]) -> Callable[..., Array]:

@@ -452,7 +452,12 @@ def enable_numba() -> None:
             "kernels by numba's cuda.jit run without a GPU through the package numba-cuda, which "
             "is not installed: pip install numba-cuda, or judge them on an NVIDIA GPU"
         )
-    driver: Any = importlib.import_module("numba.cuda.cudadrv.driver").driver
+    try:
+        driver: Any = importlib.import_module("numba.cuda.cudadrv.driver").driver
+    except ImportError as error:  # a package that numba-cuda needs
+        raise MissingToolError(
+            f"kernels by numba's cuda.jit need all of numba-cuda: {error}; pip install numba-cuda"
+        ) from error
     driver.is_initialized, driver.initialization_error = False, None
 
 

@@ -66,6 +66,9 @@ _FATAL = {
     "assert": "device-side assert triggered",
 }
 
+# An address so far from every allocation is nobody's, and a GPU says so of the launch.
+_OUTSIDE, _NOWHERE_BYTES = ("out-of-bounds", "address-overflow"), 1 << 34
+
 
 # The file (by its descriptor) that ranks with symmetric memory lock while a kernel runs in it.
 lock_of_ranks: int | None = None
@@ -525,6 +528,8 @@ def raise_fault(kernel: str, report: MachineReport) -> None:
     """Raise what CUDA would report of a launch, if anything."""
     for finding in report.findings:
         words = _FATAL.get(finding.kind.value)
+        if finding.kind.value in _OUTSIDE and abs(finding.offset or 0) >= _NOWHERE_BYTES:
+            words = "an illegal memory access was encountered"
         if words:
             raise LaunchFault(f"CUDA error: {words} (kernel '{kernel}': {finding.text})")
     if report.inconclusive:

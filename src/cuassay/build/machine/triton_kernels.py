@@ -101,6 +101,8 @@ def enable(
     runtime.driver.set_active(_driver(target, launch, multiprocessors))
     _stop_at_ptx(backend)
     _replace_functions(backend, real)
+    # Let Helion take its default configuration: its search asks for a GPU.
+    os.environ.setdefault("HELION_AUTOTUNE_EFFORT", "none")
     # Let triton.autotune take its first configuration that survives pruning.
     autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
 

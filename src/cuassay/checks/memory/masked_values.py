@@ -38,7 +38,10 @@ _LARGE = {
     DType.FLOAT8_E4M3FN: 448.0,
     DType.FLOAT8_E5M2: 57344.0,
 }
-_INTEGERS = {DType.UINT8: 255, DType.INT8: 127, DType.INT16: 2**15 - 1}  # others: those of 32 bits
+_INTEGERS = {DType.UINT8: 255, DType.INT8: 127, DType.INT16: 2**15 - 1}
+# Of 32 and 64 bits. No multiple of it comes near a power of two: as an index of rows of any size it
+# leads far away from every allocation, also where addresses wrap.
+_INTEGER = 0x5A5A5A5A
 _GARBAGE, _NAN, _STATED = "garbage", "nan", "anything"
 Places = Mapping[str, tuple[int, ...]]
 
@@ -276,7 +279,7 @@ def _spoiled(trial: Trial, base: Case, places: Places, what: str) -> Case:
         if spec.name in places:
             changed: dict[str, FillValue] = {"spoil": places[spec.name]}
             if not spec.dtype.is_floating:
-                changed["spoil_with"] = _INTEGERS.get(spec.dtype, 2**31 - 1)
+                changed["spoil_with"] = _INTEGERS.get(spec.dtype, _INTEGER)
             else:
                 changed["spoil_with"] = _large(spec) if what == _GARBAGE else "nan"
             if what == _STATED:

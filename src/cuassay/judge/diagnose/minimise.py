@@ -81,7 +81,7 @@ class Minimiser:
             self._trial.problem,
             max_tries=effort.shrink_runs,
             inputs=self._trial.inputs,
-        )
+        ).case
         last = next((found for case, found in self._found if case == smallest), finding)
         # Shrinking a failure that comes and goes leaves a case that mostly passes.
         small = dataclasses.replace(finding, scenario=last.scenario)

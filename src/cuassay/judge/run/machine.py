@@ -14,7 +14,6 @@ import json
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from types import TracebackType
 from typing import Any, assert_never
 
 import torch
@@ -23,6 +22,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from cuassay.build.cuda.binaries import find_cuobjdump
 from cuassay.build.machine.candidates import missing
 from cuassay.build.machine.refusals import launch_limits
+from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.judge.run.budget import TimeBudget
 from cuassay.judge.run.machine_worker import ask, asked
@@ -74,7 +74,7 @@ class HostNursery:
             self._own.close()
 
 
-class Replayer:
+class Replayer(Closing):
     """Executes recordings of a candidate in a worker of its own, started with the first one.
 
     `device` is what the candidate runs on. `digest` keeps the compiled kernels of one candidate
@@ -107,15 +107,8 @@ class Replayer:
         self._keys = WeakTensorKeyDictionary()  # of recordings
         self.executed_s = 0.0
 
-    def __enter__(self) -> Replayer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End its worker."""
         if self._caller is not None:
             self._caller.close()
 

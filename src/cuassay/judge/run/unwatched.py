@@ -143,12 +143,11 @@ class Unwatched(Closing):
 
     def _needs_us(self) -> str:
         """Return why the candidate cannot do without cuassay in its process, if so."""
-        text = "\n".join(source.text for source in self._candidate.sources)
         if self._trial.problem.ranks is not None:
             return "its ranks meet in a process group of cuassay's"
         if self._candidate.language is not Language.PYTHON:
             return "a kernel that cuassay's own code launches cannot do without"
-        if not self._device.on_gpu and speaks_of_a_gpu(text):
+        if not self._device.on_gpu and speaks_of_a_gpu(self._candidate):
             return "without a GPU cuassay executes what it launches"
         return ""
 

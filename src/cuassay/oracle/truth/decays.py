@@ -34,6 +34,7 @@ _ALONG = frozenset({"cumprod", "prod"})
 _MOVES = frozenset({"clone", "_to_copy"})
 _CARRIES = _MOVES | {"add", "sub", "rsub", "where"}
 _STEP = 3  # places between the multiples of two draws
+_MOST_STATES = 64  # that are remembered, the newest ones
 _MOST_ELEMENTS = 1 << 24  # of a factor: beyond, its logarithms are too much memory
 
 
@@ -165,7 +166,10 @@ class Decays:
         storage, place = _memory(state)
         held = weakref.ref(storage, lambda _: self._states.pop(place, None))
         layout = (state.shape, state.stride())
+        self._states.pop(place, None)
         self._states[place] = _Sums(held, layout, steps, total, rounded)
+        if len(self._states) > _MOST_STATES:  # a reference may keep the state of every token
+            del self._states[next(iter(self._states))]
 
     def _keep_exponential(self, values: Tensor) -> None:
         if values.numel() > _MOST_ELEMENTS:

@@ -71,3 +71,24 @@ def test_the_example_is_accepted_and_a_kernel_with_another_gate_is_not(tmp_path:
     launches = found.verdict.launches
     assert launches.judged == launches.made > 0
     assert wrong.codes == ("NUM001",)
+
+
+def test_what_is_kept_by_device_asks_for_none() -> None:
+    made: list[int] = []
+    kept = cupy_kernels._memoize(for_each_device=True)(made.append)
+    kept(3)
+    kept(3)
+    assert made == [3]
+
+
+def test_arrays_have_the_order_that_is_asked_for() -> None:
+    x = torch.arange(6.0).view(2, 3)
+    columns = cupy_kernels._over_a_tensor(None, "F")(x)
+    assert columns.strides == (4, 8)
+    assert torch.equal(columns.tensor, x)
+    rows = cupy_kernels._over_a_tensor(None, "C")(columns)
+    assert rows.strides == (12, 4)
+    kept = cupy_kernels._over_a_tensor(None)(columns)
+    assert kept.tensor.data_ptr() == columns.tensor.data_ptr()
+    made = cupy_kernels._new_array(torch.zeros)((2, 3), "float32", order="F")
+    assert (made.shape, made.strides) == ((2, 3), (4, 8))

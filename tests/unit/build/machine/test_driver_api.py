@@ -264,6 +264,10 @@ def test_kernels_of_numba_name_the_package_that_they_need(monkeypatch: pytest.Mo
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingToolError, match="pip install numba-cuda"):
         driver_api.enable_numba()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "numba.cuda.cudadrv.driver", None)  # lacks what it needs
+    with pytest.raises(MissingToolError, match="need all of numba-cuda"):
+        driver_api.enable_numba()
 
 
 def test_an_array_of_cuda_is_described_as_it_lies() -> None:

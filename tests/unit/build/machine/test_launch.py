@@ -140,6 +140,21 @@ def test_a_trap_is_reported_as_cuda_reports_it(tmp_path: Path) -> None:
         built.call(torch.ones(3, 8), 3.0)
 
 
+@pytest.mark.parametrize(("elements", "fault"), [(1 << 33, True), (1 << 20, False)])
+def test_what_is_read_far_from_every_allocation_ends_the_launch(
+    elements: int, fault: bool, tmp_path: Path
+) -> None:
+    """A GPU may have something of another trial a little beyond: the judge's own run says so."""
+    read = f"if (x[i + {elements}ll] == 12345) part[0] = 0; if (i < count)"
+    source = SOURCE.replace("if (i < count)", read)
+    built = build.load(raw(source), problem(), device=CPU, folder=tmp_path)
+    if not fault:
+        built.call(torch.ones(3, 8), 3.0)
+        return
+    with pytest.raises(LaunchFault, match="an illegal memory access was encountered"):
+        built.call(torch.ones(3, 8), 3.0)
+
+
 def test_a_kernel_waits_for_what_another_rank_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

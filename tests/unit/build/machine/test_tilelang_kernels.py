@@ -26,14 +26,15 @@ def tilelang(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     found: dict[str, Any] = {
         "tilelang": ModuleType("tilelang"),
         "tilelang.contrib.nvrtc": SimpleNamespace(get_target_compute_version=lambda one: one),
-        "tilelang.cuda.target": SimpleNamespace(check_cuda_availability=lambda: False),
+        "tilelang.cuda.target": SimpleNamespace(
+            check_cuda_availability=lambda: False, _detect_torch_cuda_arch=lambda: "sm_90a"
+        ),
         "tilelang.backend.module": SimpleNamespace(BackendModule=type("Own", (_Module,), {})),
     }
     for name, module in found.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    for name in ("TILELANG_CACHE_DIR", "TILELANG_DISABLE_CACHE"):
-        monkeypatch.setenv(name, "as it was")  # restored afterwards
+    monkeypatch.setenv("TILELANG_CACHE_DIR", "as it was")  # restored afterwards
     return found
 
 
@@ -68,3 +69,11 @@ def test_another_interface_is_named(tilelang: dict[str, Any], tmp_path: Path) ->
     del tilelang["tilelang.contrib.nvrtc"].get_target_compute_version
     with pytest.raises(MissingToolError, match=r"install tilelang 0\.1\.15"):
         tilelang_kernels.enable(arch=90, folder=tmp_path)
+
+
+@pytest.mark.parametrize(("arch", "name"), [(80, "sm_80"), (90, "sm_90a")])
+def test_kernels_are_written_for_the_architecture_that_they_are_compiled_for(
+    tilelang: dict[str, Any], tmp_path: Path, arch: int, name: str
+) -> None:
+    tilelang_kernels.enable(arch=arch, folder=tmp_path)
+    assert tilelang["tilelang.cuda.target"]._detect_torch_cuda_arch() == name

@@ -54,7 +54,15 @@ def _truth(call: Callable[..., Tensor], given: tuple[Tensor, ...], seed: int) ->
     return make_truth(call, list(given), [spec("float32", *names)], seed=seed).outputs[0]
 
 
-@pytest.mark.parametrize("call", [_steps, _steps_in_place])
+def _steps_kept(inflow: Tensor, logs: Tensor) -> Tensor:
+    states = [torch.zeros_like(inflow[0])]
+    for one, log in zip(inflow, logs, strict=True):
+        decayed = states[-1] * log.exp()[:, None]
+        states += [decayed, decayed + one]  # more than are remembered
+    return torch.stack(states[2::2])
+
+
+@pytest.mark.parametrize("call", [_steps, _steps_in_place, _steps_kept])
 def test_a_chunk_that_adds_up_logarithms_is_trusted(call: Callable[..., Tensor]) -> None:
     for seed in (1, 4):
         given = _inputs(seed)

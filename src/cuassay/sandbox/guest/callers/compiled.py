@@ -26,8 +26,7 @@ def untraceable(candidate: Candidate, device: Device) -> str:
 
     if candidate.language is Language.CUDA_KERNEL:
         return "a raw CUDA kernel is launched by cuassay itself"
-    text = "\n".join(source.text for source in candidate.sources)
-    if not device.on_gpu and speaks_of_a_gpu(text):
+    if not device.on_gpu and speaks_of_a_gpu(candidate):
         return "on a CPU stand-ins for CUDA and Triton would be traced"
     return ""
 
