@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -46,17 +45,16 @@ from cuassay.sandbox.guest.observe.state_snapshot import TEXT_MOST, differences
 from cuassay.sandbox.host.apart_memory import (
     Described,
     SharedArguments,
-    bytes_of_arguments,
     raised_in,
     read_described,
     read_texts,
+    segment_for,
 )
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import ROOT, STATE
 from cuassay.sandbox.host.parts import Parts
 from cuassay.sandbox.host.segments import Segments
-from cuassay.sandbox.host.unnamed import make_memory
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
 from cuassay.sandbox.processes import holding
@@ -146,10 +144,9 @@ class ApartExecution(Execution):
             for step in self._scenario.steps
             if isinstance(step, Allocate)
         ]
-        sizes = [bytes_of_arguments(values) for _, values in each]
-        size = max(sum(sizes), 1)
-        segment = self._segment = make_memory(size)
-        for (slot, values), at in zip(each, accumulate(sizes, initial=0), strict=False):
+        segment, size, places = segment_for([values for _, values in each])
+        self._segment = segment
+        for (slot, values), at in zip(each, places, strict=True):
             self._laid[slot] = SharedArguments(values, [], fd=segment, at=at)
         requests: list[dict[str, Any]] = []
         for step in self._scenario.steps:

@@ -7,7 +7,7 @@ is untrusted, and read where it lies.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ class SharedArguments:
     """Memory that holds the arguments of a call, in the function's order.
 
     `updated` are those that every call changes. It is a segment of its own, or lies `at` an offset
-    of the segment behind `fd`, which somebody else closes; see `bytes_of_arguments`.
+    of the segment behind `fd`, which somebody else closes; see `segment_for`.
     """
 
     def __init__(
@@ -155,10 +155,17 @@ class SharedArguments:
             os.close(self.fd)
 
 
-def bytes_of_arguments(values: Mapping[str, torch.Tensor | Scalar]) -> int:
-    """Return the bytes that arguments take in a segment."""
-    sizes = [value.nbytes for value in values.values() if isinstance(value, torch.Tensor)]
-    return aligned_offsets(sizes)[1]
+def segment_for(
+    each: Iterable[Mapping[str, torch.Tensor | Scalar]],
+) -> tuple[int, int, list[int]]:
+    """Return a new segment for the arguments of several slots: its bytes, and where each begins."""
+    places, size = list[int](), 0
+    for values in each:
+        places.append(size)
+        parts = [value.nbytes for value in values.values() if isinstance(value, torch.Tensor)]
+        size += aligned_offsets(parts)[1]
+    size = max(size, 1)
+    return make_memory(size), size, places
 
 
 def _all(
