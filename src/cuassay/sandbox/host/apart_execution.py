@@ -270,16 +270,16 @@ class ApartExecution(Execution):
         if isinstance(held, StepRaised):
             return held
         self._results.pop(step.result, None)
-        message = self._call_request(step, held.outputs) | {"before": before}
+        request = self._call_request(step, held.outputs) | {"before": before}
         rewritten = held.restore()
-        if "fill" in message and held.outputs:
-            held.fill_outputs(message["fill"])
+        if "fill" in request and held.outputs:
+            held.fill_outputs(request["fill"])
             rewritten = True
         if rewritten:
             raised = await self._told(held.forth(step.slot))
             if raised is not None:
                 return raised
-        reply = await self._ask(message)
+        reply = await self._ask(request)
         raised = raised_in(reply, self._index)
         if raised is not None:
             return raised
