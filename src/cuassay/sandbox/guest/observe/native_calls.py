@@ -1,9 +1,8 @@
 """What an extension's C++ may ask of the process and the machine: the functions that it links to.
 
 A clock, a limit, a file: whoever asks may be right under a judge alone. The calls themselves are
-not seen, but a library names each function of others that it calls. Looked at where an extension
-is compiled with gcc's counters; what these link to themselves (opening files by the C library)
-does not count, nor what torch's headers do.
+not seen, but compiled code names each function of others that it calls. Looked at where an
+extension is compiled with gcc's counters. What torch's headers name does not count.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ _LOOKS = {
         "its limits in C++",
     ),
     **dict.fromkeys(("getppid", "ptrace", "syscall", "dl_iterate_phdr"), "itself in C++"),
-    # `getenv` is what gcc's counters link to themselves.
     **dict.fromkeys(("environ", "_environ", "__environ"), "variables of its process in C++"),
     **dict.fromkeys(("dlopen", "dlsym", "dlvsym"), "functions by their names in C++"),
 }
@@ -42,10 +40,17 @@ def asked() -> dict[str, str]:
 
 @cache
 def _linked(library: Path) -> frozenset[str]:
+    """Return what the objects of a library ask, or it where they are gone.
+
+    A library names what gcc's counters call too, and all that its copy of libstdc++ calls where a
+    compiler links that as an archive: it then names no function of libstdc++ itself.
+    """
     tool = shutil.which("nm")
     if tool is None:
         return frozenset()
-    command = [tool, "-D", "--undefined-only", "--format=just-symbols", str(library)]
+    objects = sorted(library.parent.glob("*.o"))
+    command = [tool, "--undefined-only", "--format=just-symbols", *([] if objects else ["-D"])]
+    command += map(str, objects or [library])
     try:
         done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,16 @@ from cuassay.sandbox.guest.observe import native_calls
 from tests.support.counted_library import counted_library
 
 _HEADS = "".join(
-    f"#include <{name}>\n" for name in ("ctime", "fstream", "sys/resource.h", "chrono", "unistd.h")
+    f"#include <{name}>\n"
+    for name in ("ctime", "fstream", "string", "sys/resource.h", "chrono", "unistd.h")
 )
 
 
-def _asked(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> set[str]:
+def _asked(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, body: str, *, flags: Sequence[str] = ()
+) -> set[str]:
     code = f'{_HEADS}extern "C" double of(double x) {{ {body} }}\n'
-    lines, _ = counted_library(folder, code)
+    lines, _ = counted_library(folder, code, link=flags)
     monkeypatch.setattr(native_calls, "HOST_LINES", lines)
     return {name for name, text in native_calls.asked().items() if text == "yes"}
 
@@ -40,6 +44,20 @@ def test_what_a_library_links_to_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, told: set[str]
 ) -> None:
     assert _asked(monkeypatch, tmp_path, body) == told
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("static std::string made(9, 'a' + int(x)); return made.size();", set()),
+        ('std::ifstream file("/proc/self/status"); return x * file.get();', {"asks a file in C++"}),
+    ],
+)
+def test_what_an_archive_of_libstdcpp_calls_is_not_the_library_s(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, told: set[str]
+) -> None:
+    flags = ("-static-libstdc++", "-static-libgcc")
+    assert _asked(monkeypatch, tmp_path, body, flags=flags) == told
 
 
 def test_without_a_followed_library_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
