@@ -14,6 +14,7 @@ from cuassay.build.machine import candidates as machine
 from cuassay.errors import BuildError
 from cuassay.model.candidate import Candidate, Language, Launch, PixelColumns, TileMap
 from ptxsan.launch import Columns
+from ptxsan_corpus.hardware_maps import ADDRESS, WRITTEN, hardware_bytes
 from ptxsan_corpus.hopper_words import WORDS
 from tests.support.builds import candidate, problem
 
@@ -123,38 +124,15 @@ def test_what_hardware_refuses_is_said_before_the_launch() -> None:
         machine_bytes(one)
 
 
-# What CuTe DSL 4.8 wrote for tensors (40 rows; the fifth 3 of them) and boxes, in words of 32 bits:
-# flags, the first two strides, the first three sizes; then the box.
-_WRITTEN = (
-    (0x46312, (32, 0), (255, 39, 0), (63, 7), "f16", 128),
-    (0x44512, (32, 0), (255, 39, 0), (31, 15), "bf16", 64),
-    (0x42392, (24, 0), (95, 39, 0), (7, 7), "f32", 32),
-    (0x44012, (16, 0), (255, 39, 0), (63, 3), "u8", 64),
-    (0x46322, (25, 1000), (199, 39, 2), (63, 7, 0), "f16", 128),
-    (0x40112, (16, 0), (63, 39, 0), (7, 7), "u32", 0),
-    (0x42492, (32, 0), (63, 39, 0), (3, 7), "f64", 32),
-    (0x2563A2, (32, 8192), (127, 255, 0), (31, 127, 0), "tf32", 128),
-    (0x465A2, (8, 2048), (255, 255, 0), (255, 127, 0), "b4x16", 128),
-)
-
-
-def _written(
-    flags: int, strides: tuple[int, ...], sizes: tuple[int, ...], box: tuple[int, ...]
-) -> bytes:
-    words = [0xBEEF00, 0x7F00, flags, *strides, 0, 0, 0, *sizes, 0, 0, 0]
-    start = b"".join(word.to_bytes(4, "little") for word in words)
-    return (start[:55] + bytes(box)).ljust(128, b"\0")
-
-
-@pytest.mark.parametrize(("flags", "strides", "sizes", "box", "element", "swizzle"), _WRITTEN)
+@pytest.mark.parametrize(("flags", "strides", "sizes", "box", "element", "swizzle"), WRITTEN)
 def test_a_tensor_map_of_hardware_is_read(
     flags: int, strides: tuple[int, ...], sizes: tuple[int, ...], box: tuple[int, ...],
     element: str, swizzle: int,
 ) -> None:  # fmt: skip
-    found = hardware_map(_written(flags, strides, sizes, box))
+    found = hardware_map(hardware_bytes(flags, strides, sizes, box))
     assert found is not None
     rank = len(box)
-    assert (found.address, found.element, found.swizzle) == (0x7F0000BEEF00, element, swizzle)
+    assert (found.address, found.element, found.swizzle) == (ADDRESS, element, swizzle)
     assert found.sizes == tuple(one + 1 for one in sizes[:rank])
     assert found.box == tuple(one + 1 for one in box)
     assert found.strides == tuple(16 * one for one in strides[: rank - 1])
@@ -166,9 +144,9 @@ def test_a_tensor_map_of_hardware_is_read(
     [
         bytes(128),
         bytes(64),
-        _written(0x46612, (32, 0), (255, 39, 0), (127, 7)),  # a number that nothing wrote
-        _written(0x46312 | 1 << 11, (32, 0), (255, 39, 0), (63, 7)),  # interleaved
-        _written(0x46312 | 1 << 16, (32, 0), (255, 39, 0), (63, 7)),  # f16 that becomes tf32
+        hardware_bytes(0x46612, (32, 0), (255, 39, 0), (127, 7)),  # a number that nothing wrote
+        hardware_bytes(0x46312 | 1 << 11, (32, 0), (255, 39, 0), (63, 7)),  # interleaved
+        hardware_bytes(0x46312 | 1 << 16, (32, 0), (255, 39, 0), (63, 7)),  # f16 that becomes tf32
     ],
 )
 def test_what_is_no_tensor_map_or_another_one_is_not_read(raw: bytes) -> None:

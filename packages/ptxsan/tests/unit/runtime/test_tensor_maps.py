@@ -12,6 +12,7 @@ from ptxsan.options import Options
 from ptxsan.parser import parse
 from ptxsan.run import run
 from ptxsan.runtime.tensor_maps import from_hardware, in_hardware_form
+from ptxsan_corpus.hardware_maps import ADDRESS, WRITTEN, hardware_bytes
 from ptxsan_support.ptx import buffer_of
 
 pytest.importorskip("numba")
@@ -166,31 +167,6 @@ def test_a_tile_that_all_lanes_store_and_wait_for_is_one_store(schedule: str) ->
     assert Kind.RACE in [one.kind for one in twice.findings]  # bytes that a store still writes
 
 
-# What CuTe DSL 4.8 wrote for tensors (40 rows; the fifth 3 of them) and boxes, in words of 32 bits:
-# flags, the first two strides, the first three sizes; then the box.
-_WRITTEN = (
-    (0x46312, (32, 0), (255, 39, 0), (63, 7), "f16", 128),
-    (0x44512, (32, 0), (255, 39, 0), (31, 15), "bf16", 64),
-    (0x42392, (24, 0), (95, 39, 0), (7, 7), "f32", 32),
-    (0x44012, (16, 0), (255, 39, 0), (63, 3), "u8", 64),
-    (0x46322, (25, 1000), (199, 39, 2), (63, 7, 0), "f16", 128),
-    (0x40112, (16, 0), (63, 39, 0), (7, 7), "u32", 0),
-    (0x42492, (32, 0), (63, 39, 0), (3, 7), "f64", 32),
-    (0x2563A2, (32, 8192), (127, 255, 0), (31, 127, 0), "tf32", 128),
-    (0x465A2, (8, 2048), (255, 255, 0), (255, 127, 0), "b4x16", 128),
-)
-_ADDRESS = 0x7F0000BEEF00
-
-
-def _hardware(
-    flags: int, strides: tuple[int, ...], sizes: tuple[int, ...], box: tuple[int, ...],
-    address: int = _ADDRESS,
-) -> bytes:  # fmt: skip
-    words = [address % (1 << 32), address >> 32, flags, *strides, 0, 0, 0, *sizes, 0, 0, 0]
-    start = b"".join(word.to_bytes(4, "little") for word in words)
-    return (start[:55] + bytes(box)).ljust(128, b"\0")
-
-
 def _read(raw: bytes) -> bytes | None:
     """Return the machine's 64 bytes of a map in hardware's form; None: it is not known."""
     source, made = (np.frombuffer(one, np.uint8).copy() for one in (raw, bytes(64)))
@@ -198,7 +174,7 @@ def _read(raw: bytes) -> bytes | None:
     return made.tobytes() if from_hardware(source.ctypes.data, made.ctypes.data) else None
 
 
-@pytest.mark.parametrize(("flags", "strides", "sizes", "box", "element", "swizzle"), _WRITTEN)
+@pytest.mark.parametrize(("flags", "strides", "sizes", "box", "element", "swizzle"), WRITTEN)
 def test_a_tensor_map_of_hardware_is_read(
     flags: int, strides: tuple[int, ...], sizes: tuple[int, ...], box: tuple[int, ...],
     element: str, swizzle: int,
@@ -208,8 +184,8 @@ def test_a_tensor_map_of_hardware_is_read(
         pointer=Pointer(buffer=buffer_of(np.zeros(1, np.uint8))), element=element,
         sizes=tuple(one + 1 for one in sizes[:rank]), box=tuple(one + 1 for one in box),
         strides=tuple(16 * one for one in strides[: rank - 1]), swizzle=swizzle,
-    ).packed(_ADDRESS)  # fmt: skip
-    assert _read(_hardware(flags, strides, sizes, box)) == same[:64]
+    ).packed(ADDRESS)  # fmt: skip
+    assert _read(hardware_bytes(flags, strides, sizes, box)) == same[:64]
     own = np.frombuffer(same, np.uint8).copy()
     assert not in_hardware_form(own.ctypes.data)
 
@@ -224,7 +200,7 @@ def test_a_tensor_map_of_hardware_is_read(
     ],
 )
 def test_another_tensor_map_of_hardware_is_not_read(flags: int, step: int) -> None:
-    raw = bytearray(_hardware(flags, (32, 0), (255, 39, 0), (63, 7)))
+    raw = bytearray(hardware_bytes(flags, (32, 0), (255, 39, 0), (63, 7)))
     raw[53] = step
     assert _read(bytes(raw)) is None
 
