@@ -282,7 +282,7 @@ def _likely_machine(job: _RunsCandidate) -> bool:
             return True
         files = path.glob("**/*.py") if path.is_dir() else (path,)
         texts = (one.read_text(errors="ignore") for one in files if one.is_file())  # no pipe
-        return any(packages_of(x) or any(y in x for y in _KERNEL_SIGNS) for x in texts)
+        return any(packages_of(t) or any(sign in t for sign in _KERNEL_SIGNS) for t in texts)
     return False
 
 

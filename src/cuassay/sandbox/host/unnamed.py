@@ -68,8 +68,7 @@ def unnamed_bytes(pids: Iterable[int]) -> int:
                     mapped.setdefault(key, set()).add(part)
         anonymous += _resident_anonymous(pid) if hidden else 0
     whole = {key: _covered(parts) for key, parts in mapped.items()} | held
-    # What was made takes whole pages.
-    named = sum(max(0, size + -_made.get(key, 0) // _PAGE * _PAGE) for key, size in whole.items())
+    named = sum(max(0, size - _whole_pages(_made.get(key, 0))) for key, size in whole.items())
     return named + anonymous
 
 
@@ -92,3 +91,7 @@ def _covered(parts: Iterable[tuple[int, int]]) -> int:
         covered += max(0, end - max(begin, reached))
         reached = max(reached, end)
     return covered
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // _PAGE) * _PAGE

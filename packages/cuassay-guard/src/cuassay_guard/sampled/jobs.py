@@ -112,10 +112,8 @@ class CheckJob:
         found = torch.cat([screen.input_sketch(snapshot.tensors), *[v.to(home) for v in vectors]])
         flat: list[float] = found.tolist()  # waits, in this thread, for this stream
         count, first = len(screen.STATISTICS), len(screen.SKETCH) + len(snapshot.tensors)
-        sketch, numbers = (
-            flat[:first],
-            [flat[i : i + count] for i in range(first, len(flat), count)],
-        )
+        sketch = flat[:first]
+        numbers = [flat[i : i + count] for i in range(first, len(flat), count)]
         if not self.gradient_of and self.entry.range.leaves(sketch):
             watch.sampler.heed()
         if self._asks_oracle(numbers):

@@ -30,12 +30,12 @@ _CONCURRENT = frozenset({
     "cudaHostRegister", "cudaGraphLaunch", "cudaLaunchKernelExC", "cudaMallocAsync",
     "cudaFreeAsync",
 })  # fmt: skip
-# A library that needs the runtime takes the one that is loaded, wherever that lies. Its symbols
-# carry its name as a version: NVIDIA's runtime, which a torch for CUDA loads for the whole process,
-# has functions of the same names and would be called in their place.
 # Where a compiler links libstdc++ as an archive, every library keeps its copy to itself: of facets
 # of locales, which a process has once, a program would get those of another copy, and fail.
 _OWN_ARCHIVES = "-Wl,--exclude-libs,ALL"
+# A library that needs the runtime takes the one that is loaded, wherever that lies. Its symbols
+# carry its name as a version: NVIDIA's runtime, which a torch for CUDA loads for the whole process,
+# has functions of the same names and would be called in their place.
 _RUNTIME_FLAGS = (
     "-O1", "-std=c++17", "-fPIC", "-shared", "-w", "-Wl,--default-symver", "-Wl,-Bsymbolic",
     _OWN_ARCHIVES,
